@@ -93,12 +93,12 @@ export function allowArchive(annotator: lambda.Function, { bucket, prefix }: Arc
       conditions: { Null: { 's3:if-none-match': 'false' }, StringEquals: { 'aws:ResourceAccount': bucket.env.account } },
     }),
   );
-  acknowledgeKeys(annotator, objects);
+  acknowledgeObjectKeyFinding(annotator, objects);
   bucket.encryptionKey?.grant(annotator, 'kms:GenerateDataKey');
 }
 
 /** Acknowledges the AwsSolutions finding about object keys, which are only known when a message dies. */
-function acknowledgeKeys(annotator: lambda.Function, objects: string): void {
+function acknowledgeObjectKeyFinding(annotator: lambda.Function, objects: string): void {
   const arn: string | { 'Fn::Join': [string, (string | object)[]] } = Stack.of(annotator).resolve(objects);
   const parts = typeof arn === 'string' ? [arn] : arn['Fn::Join'][1];
   const named = parts.map((part) => (typeof part === 'string' ? part : `<${Object.values(part).flat().join('.')}>`)).join('');

@@ -61,7 +61,7 @@ export class AsyncRetry extends Construct {
     this.finalDlq = dead.finalDlq;
     this.asyncRetryHandler = createHandler(this, plan, this.retryQueue, dead.annotation);
     this.finalDlqAnnotator = createAnnotator(this, plan, plan.names.finalDlqAnnotator, dead);
-    plan.functions.forEach((retried) => sendFailures(retried, this.retryQueue, plan.encryptionKey));
+    plan.functions.forEach((retried) => setFailureDestination(retried, this.retryQueue, plan.encryptionKey));
 
     // Lambda sends a destination record using the role of the function that failed.
     denyOtherSenders(this.retryQueue, [this.asyncRetryHandler, ...plan.functions.map((retried) => retried.function)]);
@@ -75,7 +75,7 @@ export class AsyncRetry extends Construct {
       waitsTooLongAlarm('annotation-queue', dead.annotation, 'final-dlq-annotator'),
       ...readerAlarms('async-retry-handler', this.asyncRetryHandler),
       ...readerAlarms('final-dlq-annotator', this.finalDlqAnnotator),
-      ...plan.functions.map(failureNotSent),
+      ...plan.functions.map(failureNotSentAlarm),
     ]);
   }
 
@@ -131,14 +131,14 @@ function createHandler(
  * Makes the retry queue the on-failure destination, and turns off Lambda's own two retries, which would otherwise run
  * first, unnoticed.
  */
-function sendFailures({ function: target, resource }: UserFunction, retryQueue: sqs.Queue, key: kms.IKey | undefined): void {
+function setFailureDestination({ function: target, resource }: UserFunction, retryQueue: sqs.Queue, key: kms.IKey | undefined): void {
   allowSend(target, key, retryQueue);
   // SqsDestination would grant more than the permission to send.
   target.configureAsyncInvoke({ retryAttempts: 0, onFailure: { bind: () => ({ destination: retryQueue.queueArn }) } });
   allowLoop(resource);
 }
 
-function failureNotSent({ function: target }: UserFunction): Alarm {
+function failureNotSentAlarm({ function: target }: UserFunction): Alarm {
   const name = target.node.path.slice(Stack.of(target).node.path.length + 1).replace(/\//g, '-');
   return {
     name: `${name}-failure-not-sent`,

@@ -25,7 +25,7 @@ export type Program =
   | { readonly bundle: string };
 
 /** The settings that determine the location of our programs. */
-type From = Pick<CommonSettings, 'architecture' | 'bundles'>;
+type ProgramSource = Pick<CommonSettings, 'architecture' | 'bundles'>;
 
 /** The paths of the user's schemas, by file name in the package. */
 type Schemas = Readonly<Record<string, string>>;
@@ -36,7 +36,7 @@ type Schemas = Readonly<Record<string, string>>;
  *
  * @throws RedeliverPropsError if the program is missing, is built for another architecture, or is not executable.
  */
-export function codeOf(program: Program, from: From, schemas: Schemas): lambda.Code {
+export function codeOf(program: Program, from: ProgramSource, schemas: Schemas): lambda.Code {
   const ours = typeof program === 'string';
   const { directory, bootstrap, canRun } = checkProgram(program, from);
   if (canRun && Object.keys(schemas).length === 0) {
@@ -56,7 +56,7 @@ export function codeOf(program: Program, from: From, schemas: Schemas): lambda.C
  * @param reader the function that gets the layer, as named in the props.
  * @throws RedeliverPropsError like {@link codeOf}.
  */
-export function layerCodeOf(file: string, reader: string, from: From, schemas: Schemas): lambda.Code {
+export function layerCodeOf(file: string, reader: string, from: ProgramSource, schemas: Schemas): lambda.Code {
   const { bootstrap } = checkProgram('message-processor', from, reader);
   const staged = stagingDirectory();
   copyFileSync(bootstrap, join(staged, file));
@@ -81,7 +81,7 @@ function withSchemas(staged: string, schemas: Schemas): lambda.Code {
  */
 function checkProgram(
   program: Program,
-  { architecture, bundles }: From,
+  { architecture, bundles }: ProgramSource,
   reader?: string,
 ): { readonly directory: string; readonly bootstrap: string; readonly canRun: boolean } {
   const ours = typeof program === 'string';
@@ -92,7 +92,7 @@ function checkProgram(
   if (!existsSync(bootstrap)) {
     throw new RedeliverPropsError([isPackaged ? notPackagedMessage(architecture, reader) : `${bootstrap} is missing; build it with \`${build}\`.`]);
   }
-  const built = MACHINES.get(machineOf(bootstrap));
+  const built = MACHINES.get(readElfMachine(bootstrap));
   if (built?.name !== architecture.name) {
     throw new RedeliverPropsError([
       `${bootstrap} is built for ${built?.name ?? 'no Lambda architecture'}, but ${reader ? `${reader} runs` : 'the functions run'} on ` +
@@ -134,7 +134,7 @@ function stagingDirectory(): string {
 }
 
 /** Returns the machine type of an ELF file, or 0 for any other file. */
-function machineOf(path: string): number {
+function readElfMachine(path: string): number {
   const header = Buffer.alloc(20);
   const file = openSync(path, 'r');
   try {

@@ -30,12 +30,12 @@ export function createDashboard(
   dashboard.addWidgets(summaryWidget(loop));
   dashboard.addWidgets(incomingMessages(loop), new cloudwatch.GraphWidget({ ...HALF, ...loop.graphs.failures }));
   if (plan.hasCircuitBreaker) {
-    dashboard.addWidgets(outages(loop));
+    dashboard.addWidgets(outagesWidget(loop));
   }
-  dashboard.addWidgets(retriesByAttempt(loop), delays(loop));
+  dashboard.addWidgets(retriesByAttempt(loop), delaysWidget(loop));
   dashboard.addWidgets(deadLettersByErrorType(loop), waitingMessages(plan, loop));
   dashboard.addWidgets(messageAges(plan, loop), queueAges(loop));
-  dashboard.addWidgets(target(loop), health(loop));
+  dashboard.addWidgets(targetWidget(loop), healthWidget(loop));
   return dashboard;
 }
 
@@ -67,7 +67,7 @@ function incomingMessages({ messageProcessor, schedulers, graphs }: Loop): cloud
   });
 }
 
-function outages({ messageProcessor }: Loop): cloudwatch.IWidget {
+function outagesWidget({ messageProcessor }: Loop): cloudwatch.IWidget {
   return new cloudwatch.GraphWidget({
     ...WHOLE,
     title: 'Outages of the target',
@@ -90,7 +90,7 @@ function retriesByAttempt({ schedulers }: Loop): cloudwatch.IWidget {
   });
 }
 
-function delays({ schedulers, graphs }: Loop): cloudwatch.IWidget {
+function delaysWidget({ schedulers, graphs }: Loop): cloudwatch.IWidget {
   // Percentiles of different functions cannot be combined, so each function has its own lines.
   const label = (statistic: string, { node }: lambda.Function): string => (schedulers.length === 1 ? statistic : `${statistic}: ${node.id}`);
   return new cloudwatch.GraphWidget({
@@ -167,7 +167,7 @@ function queueAges({ source, stages, annotatedDlq, annotation, finalDlq }: Loop)
   });
 }
 
-function target({ messageProcessor }: Loop): cloudwatch.IWidget {
+function targetWidget({ messageProcessor }: Loop): cloudwatch.IWidget {
   return new cloudwatch.GraphWidget({
     ...HALF,
     title: 'Successful calls to the target, in seconds',
@@ -180,7 +180,7 @@ function target({ messageProcessor }: Loop): cloudwatch.IWidget {
   });
 }
 
-function health(loop: Loop): cloudwatch.IWidget {
+function healthWidget(loop: Loop): cloudwatch.IWidget {
   return new cloudwatch.GraphWidget({
     ...HALF,
     title: 'Functions: errors, throttles, sends not confirmed',

@@ -39,7 +39,7 @@ export function existingQueueProblems(
   if (innerQueueNames(names).some((inner) => inner === name)) {
     return [`${label} is named ${name}, which is the name of one of redeliver's own queues; change it, or change prefix or stage.`];
   }
-  return existing instanceof sqs.Queue ? queueOfTheAppProblems(props, existing, label, isFifo, stack) : [];
+  return existing instanceof sqs.Queue ? appQueueProblems(props, existing, label, isFifo, stack) : [];
 }
 
 /** Warns about a FIFO queue of the app without high throughput. This is not visible for a queue given by its ARN. */
@@ -78,7 +78,7 @@ function locationOf(existing: GivenSourceQueue): Place & { readonly name: string
 }
 
 /** Returns problems with settings in the queue's template that redeliver does not support. */
-function queueOfTheAppProblems(props: NormalizedProps, queue: sqs.Queue, label: string, needsFifo: boolean, stack: Place): string[] {
+function appQueueProblems(props: NormalizedProps, queue: sqs.Queue, label: string, needsFifo: boolean, stack: Place): string[] {
   const problems = kindProblems(`${label} is`, queue.fifo, needsFifo);
   const template = queueOfThisStack(queue, stack);
   if (queue.deadLetterQueue || template?.redrivePolicy !== undefined) {

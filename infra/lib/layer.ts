@@ -94,7 +94,7 @@ export function layerProblems(userFunction: UserFunction): string[] {
     ...featureProblems(userFunction),
     ...logLevelProblems(name, resource, LOG_LEVEL_ADVICE),
     ...wrapperProblems(userFunction),
-    ...(layersOf(resource) < LAYERS_MAX
+    ...(countLayers(resource) < LAYERS_MAX
       ? []
       : [`${name} has ${LAYERS_MAX} layers, Lambda's limit, but redeliver's program needs one; merge two of them.`]),
   ];
@@ -141,7 +141,7 @@ function replacedWrapperProblems(userFunction: UserFunction): string[] {
   ];
 }
 
-function layersOf(resource: lambda.CfnFunction): number {
+function countLayers(resource: lambda.CfnFunction): number {
   const layers: unknown = resolveValue(resource, resource.layers);
   return Array.isArray(layers) ? layers.length : 0;
 }

@@ -103,8 +103,8 @@ function tokenBytes(token: string): number {
   if (inClass.length === 0) {
     return token === '.' ? BYTES.negated : characterBytes(token);
   }
-  const properties = inClass.filter(isProperty);
-  const others = inClass.filter((member) => !isProperty(member) && characterBytes(member) >= BYTES.beyondAscii);
+  const properties = inClass.filter(isPropertyEscape);
+  const others = inClass.filter((member) => !isPropertyEscape(member) && characterBytes(member) >= BYTES.beyondAscii);
   const ranges = others.length > 0 ? inClass.filter((member) => member === '-') : [];
   return (
     BYTES.ascii +
@@ -116,7 +116,7 @@ function tokenBytes(token: string): number {
 
 /** Returns the size of a character, or of an escape for a character class. */
 function characterBytes(character: string): number {
-  if (isProperty(character)) {
+  if (isPropertyEscape(character)) {
     return BYTES.property;
   }
   switch (character) {
@@ -135,7 +135,7 @@ function characterBytes(character: string): number {
   }
 }
 
-function isProperty(character: string): boolean {
+function isPropertyEscape(character: string): boolean {
   return /^\\[pP]/u.test(character);
 }
 

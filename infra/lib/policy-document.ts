@@ -11,7 +11,7 @@ export function documentOf({ _given }: RetryPolicy): PolicyDocument {
   }
   const { options: given } = _given;
   const { immediate, circuitBreaker, backoff } = given;
-  return defined({
+  return omitUndefined({
     preset: given.preset,
     max_attempts: given.maxAttempts,
     backoff: backoff && backoffOf(backoff._given),
@@ -58,9 +58,9 @@ const PROP_NAMES: Readonly<Record<string, string>> = {
 function backoffOf(given: GivenBackoff): Backoff {
   switch (given.kind) {
     case 'uniform':
-      return defined({ kind: given.kind, max_delay_seconds: seconds(given.maxDelay) });
+      return omitUndefined({ kind: given.kind, max_delay_seconds: seconds(given.maxDelay) });
     case 'exponential':
-      return defined({
+      return omitUndefined({
         kind: given.kind,
         initial_delay_seconds: seconds(given.initialDelay),
         rate: given.rate,
@@ -69,9 +69,9 @@ function backoffOf(given: GivenBackoff): Backoff {
         jitter: jitterOf(given.jitter),
       });
     case 'fixed':
-      return defined({ kind: given.kind, delay_seconds: seconds(given.delay), jitter: jitterOf(given.jitter) });
+      return omitUndefined({ kind: given.kind, delay_seconds: seconds(given.delay), jitter: jitterOf(given.jitter) });
     case 'schedule':
-      return defined({ kind: given.kind, delays_seconds: given.delays.map(seconds), jitter: jitterOf(given.jitter) });
+      return omitUndefined({ kind: given.kind, delays_seconds: given.delays.map(seconds), jitter: jitterOf(given.jitter) });
   }
 }
 
@@ -81,7 +81,7 @@ function jitterOf(jitter: Jitter | undefined): unknown {
 }
 
 function breakerOf(given: CircuitBreakerOptions | false): CircuitBreaker | false {
-  return given && defined({
+  return given && omitUndefined({
     per: given.per,
     opens_on: given.opensOn,
     hold_seconds_max: seconds(given.holdMax),
@@ -94,6 +94,6 @@ function seconds(duration: Duration | undefined): number | undefined {
 }
 
 /** Removes undefined members. */
-function defined(members: object): any {
+function omitUndefined(members: object): any {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined));
 }

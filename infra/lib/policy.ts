@@ -85,11 +85,11 @@ const FIRST_REDRIVE_SECONDS = 5;
 
 /** The presets, which are the same as in the functions; schemas/vectors/policies.json tests both. */
 const PRESETS = {
-  durable_default: preset(5, 5, 60),
-  durable_none: preset(0, 5, 60),
-  durable_transient: preset(2, 5, 300),
-  durable_resource_availability: preset(4, 5, 300),
-  durable_critical: preset(9, 1, 60, 1.5),
+  durable_default: createPreset(5, 5, 60),
+  durable_none: createPreset(0, 5, 60),
+  durable_transient: createPreset(2, 5, 300),
+  durable_resource_availability: createPreset(4, 5, 300),
+  durable_critical: createPreset(9, 1, 60, 1.5),
 };
 
 /** Returns the policy with a strategy's defaults. A preset sets its own retries and backoff. */
@@ -148,7 +148,7 @@ export function worstCaseRedriveSeconds({ max_redrives: redrives = DEFAULT_REDRI
 }
 
 /** Creates a preset without its jitter, which never lengthens a delay. */
-function preset(
+function createPreset(
   max_attempts: number,
   initial_delay_seconds: number,
   max_delay_seconds: number,

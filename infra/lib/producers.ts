@@ -120,17 +120,17 @@ function sendersOf(producers: readonly GivenProducer[]): Sender[] {
       case 'principal':
         return [];
       case 'topic':
-        return [{ ...service('sns', given.topicArn), passesSourceToKms: true }];
+        return [{ ...serviceSender('sns', given.topicArn), passesSourceToKms: true }];
       case 'bucket':
-        return [service('s3', given.bucketArn, given.account)];
+        return [serviceSender('s3', given.bucketArn, given.account)];
       case 'rule':
-        return [service('events', given.ruleArn)];
+        return [serviceSender('events', given.ruleArn)];
     }
   });
   return [...(principals.length > 0 ? [{ sender: { sid: 'ProducersSend', principals }, source: {}, passesSourceToKms: false }] : []), ...services];
 }
 
-function service(name: string, sourceArn: string, account?: string): Sender {
+function serviceSender(name: string, sourceArn: string, account?: string): Sender {
   return {
     sender: { principals: [new iam.ServicePrincipal(`${name}.amazonaws.com`)] },
     source: { ArnEquals: { 'aws:SourceArn': sourceArn }, ...(account && { StringEquals: { 'aws:SourceAccount': account } }) },

@@ -17,7 +17,7 @@ export function policyProblems(policy: PolicyDocument): string[] {
   const validate = (policySchema ??= compileSchema(readJson(POLICY_SCHEMA)));
   const bySchema = validate(policy) ? [] : violations(validate);
   const problems = [
-    ...bySchema.map((violation) => `policy${sentence(violation)}`),
+    ...bySchema.map((violation) => `policy${describeViolation(violation)}`),
     // A member that violates the schema is reported only once.
     ...contradictions(policy)
       .filter(([pointer]) => !bySchema.some(({ instancePath }) => instancePath === pointer))
@@ -130,7 +130,7 @@ const RULES: Readonly<Record<string, (params: ErrorObject['params']) => string>>
 };
 const PER_RULE = 'must be "group", "target", or "attribute:" and an attribute\'s name (up to 256 of A-Z a-z 0-9 _ - .)';
 
-function sentence({ instancePath, keyword, params, message }: ErrorObject): string {
+function describeViolation({ instancePath, keyword, params, message }: ErrorObject): string {
   const rule = instancePath === '/circuit_breaker/per' ? PER_RULE : (RULES[keyword]?.(params) ?? message);
   const known = keyword === 'enum' ? ` (${(params.allowedValues as string[]).join(', ')})` : '';
   return `${instancePath} ${rule}${known}.`;

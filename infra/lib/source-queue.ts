@@ -54,7 +54,7 @@ export function createSourceQueue(scope: Construct, props: NormalizedProps, plan
   const { existingSourceQueue: existing } = props;
   const ours = queueOfThisStack(existing, Stack.of(scope));
   if (ours) {
-    setInTemplate(ours, plan, dlq);
+    setTemplateAttributes(ours, plan, dlq);
   }
   if (existing) {
     return queueOf(scope, existing);
@@ -74,7 +74,7 @@ export function createSourceQueue(scope: Construct, props: NormalizedProps, plan
 }
 
 /** Sets the attributes that a new source queue would have; those already in the template have been checked. */
-function setInTemplate(source: sqs.CfnQueue, plan: Plan, dlq: sqs.Queue): void {
+function setTemplateAttributes(source: sqs.CfnQueue, plan: Plan, dlq: sqs.Queue): void {
   source.redrivePolicy = { deadLetterTargetArn: dlq.queueArn, maxReceiveCount: plan.maxReceiveCount };
   source.visibilityTimeout ??= plan.sourceVisibilityTimeout.toSeconds();
   source.messageRetentionPeriod ??= plan.sourceRetention.toSeconds();

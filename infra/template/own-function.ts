@@ -125,7 +125,7 @@ export function ownFunctionTemplate(from: Package, options: readonly OptionName[
   const offered = source === 'new' ? options : options.filter((option) => option !== 'HasProducers');
   const made = constructTemplate(from, offered, (stack) => ({
     target: Target.ownFunction(createStandIn(stack, from.architecture)),
-    ...(source === 'existing' && { existingSourceQueue: queueIn(stack, options.includes('HasKey')) }),
+    ...(source === 'existing' && { existingSourceQueue: importSourceQueue(stack, options.includes('HasKey')) }),
   }));
   const [functionId, own] = onlyResource(made, 'AWS::Lambda::Function');
   const [roleId] = onlyResource(made, 'AWS::IAM::Role');
@@ -167,7 +167,7 @@ export function ownFunctionTemplate(from: Package, options: readonly OptionName[
 }
 
 /** Returns the queue whose ARN is `SourceQueueArn`, encrypted with the key in `KmsKeyArn`, if any. */
-function queueIn(stack: Stack, hasKey: boolean): SourceQueue {
+function importSourceQueue(stack: Stack, hasKey: boolean): SourceQueue {
   const key = hasKey && { encryptionKey: kms.Key.fromKeyArn(stack, 'SourceKey', valueOf(stack, 'KmsKeyArn')) };
   return SourceQueue.fromArn(valueOf(stack, 'SourceQueueArn'), { ...key });
 }

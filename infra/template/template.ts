@@ -104,12 +104,12 @@ export function constructTemplate(from: Package, options: readonly OptionName[],
     ...(from.bundles && { bundles: from.bundles }),
     ...(has('IsInVpc') && { vpc: vpcOf(stack) }),
     ...(has('HasKey') && { encryptionKey: keyOf(stack, 'KmsKeyArn') }),
-    ...(has('HasProducers') && { producers: [Producer.principal(Token.asString(listIn(valueOf(stack, 'ProducerPrincipals'))))] }),
+    ...(has('HasProducers') && { producers: [Producer.principal(Token.asString(splitList(valueOf(stack, 'ProducerPrincipals'))))] }),
     ...(has('TellsTopic') && { ticketTopic: sns.Topic.fromTopicArn(stack, 'AlarmTopic', valueOf(stack, 'AlarmTopicArn')) }),
     ...(has('HasArchive') && {
       archive: s3.Bucket.fromBucketAttributes(stack, 'Archive', {
         bucketName: valueOf(stack, 'ArchiveBucket'),
-        account: archiveOwnerIn(stack),
+        account: archiveOwnerAccount(stack),
         ...(has('HasArchiveKey') && { encryptionKey: keyOf(stack, 'ArchiveKeyArn') }),
       }),
       archivePrefix: valueOf(stack, 'ArchivePrefix'),
@@ -158,7 +158,7 @@ function keyOf(stack: Stack, parameter: keyof typeof PARAMETERS): kms.IKey {
 }
 
 /** Returns the account in `ArchiveBucketOwner`, or the stack's account. */
-function archiveOwnerIn(stack: Stack): string {
+function archiveOwnerAccount(stack: Stack): string {
   const owner = valueOf(stack, 'ArchiveBucketOwner');
   const isGiven = new CfnCondition(stack, 'HasArchiveBucketOwner', { expression: Fn.conditionNot(Fn.conditionEquals(owner, '')) });
   return Token.asString(Fn.conditionIf(isGiven.logicalId, owner, Aws.ACCOUNT_ID));
@@ -175,7 +175,7 @@ function vpcOf(stack: Stack): VpcPlacement {
 }
 
 /** Returns the list in a comma-separated string. */
-function listIn(text: Json): JsonObject {
+function splitList(text: Json): JsonObject {
   return { 'Fn::Split': [',', text] };
 }
 
@@ -292,7 +292,7 @@ const PARAMETER_BY_VARIABLE = {
 };
 
 function functionParameters(properties: JsonObject, architecture: lambda.Architecture): JsonObject {
-  const VpcConfig = { SecurityGroupIds: listIn({ Ref: 'VpcSecurityGroupIds' }), SubnetIds: listIn({ Ref: 'VpcSubnetIds' }) };
+  const VpcConfig = { SecurityGroupIds: splitList({ Ref: 'VpcSecurityGroupIds' }), SubnetIds: splitList({ Ref: 'VpcSubnetIds' }) };
   const { Variables } = properties['Environment'] as { Variables: JsonObject };
   const given = Object.entries(PARAMETER_BY_VARIABLE).filter(([name]) => name in Variables);
   const parameters = Object.fromEntries(given.map(([name, parameter]) => [name, { Ref: parameter }]));

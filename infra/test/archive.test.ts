@@ -21,29 +21,29 @@ const BUS = `arn:aws:events:${ACCOUNT}:event-bus/ops`;
 const PUT_EVENTS = `Allow events:PutEvents on ${BUS} if {"ForAllValues:StringEquals":{"events:source":"redeliver","events:detail-type":"Redeliver Cause Appeared"}}`;
 const TOPIC = `arn:aws:sns:${ACCOUNT}:notices`;
 
-type Given = (stack: Stack) => Partial<CommonProps>;
+type MakeProps = (stack: Stack) => Partial<CommonProps>;
 
-const bucket: Given = (stack) => ({ archive: new s3.Bucket(stack, 'Archive') });
-const ownKey: Given = (stack) => ({ archive: new s3.Bucket(stack, 'Archive', { encryptionKey: new kms.Key(stack, 'ArchiveKey') }) });
-const byName: Given = (stack) => ({ archive: s3.Bucket.fromBucketName(stack, 'Archive', 'dead-letters') });
-const ofOtherAccount: Given = (stack) => ({
+const bucket: MakeProps = (stack) => ({ archive: new s3.Bucket(stack, 'Archive') });
+const ownKey: MakeProps = (stack) => ({ archive: new s3.Bucket(stack, 'Archive', { encryptionKey: new kms.Key(stack, 'ArchiveKey') }) });
+const byName: MakeProps = (stack) => ({ archive: s3.Bucket.fromBucketName(stack, 'Archive', 'dead-letters') });
+const ofOtherAccount: MakeProps = (stack) => ({
   archive: s3.Bucket.fromBucketAttributes(stack, 'Archive', { bucketName: 'dead-letters', account: '444455556666' }),
 });
-const withKeyArn: Given = (stack) => ({
+const withKeyArn: MakeProps = (stack) => ({
   archive: s3.Bucket.fromBucketAttributes(stack, 'Archive', { bucketName: 'dead-letters', encryptionKey: kms.Key.fromKeyArn(stack, 'ArchiveKey', KEY) }),
 });
-const topic: Given = (stack) => ({ notify: Notify.topic(new sns.Topic(stack, 'Notices')) });
-const topicWithKey: Given = (stack) => ({ notify: Notify.topic(new sns.Topic(stack, 'Notices', { masterKey: new kms.Key(stack, 'NoticesKey') })) });
-const bus: Given = (stack) => ({ notify: Notify.eventBus(events.EventBus.fromEventBusArn(stack, 'Bus', BUS)) });
-const all = (...given: Given[]): Given => (stack) => Object.assign({}, ...given.map((each) => each(stack)));
+const topic: MakeProps = (stack) => ({ notify: Notify.topic(new sns.Topic(stack, 'Notices')) });
+const topicWithKey: MakeProps = (stack) => ({ notify: Notify.topic(new sns.Topic(stack, 'Notices', { masterKey: new kms.Key(stack, 'NoticesKey') })) });
+const bus: MakeProps = (stack) => ({ notify: Notify.eventBus(events.EventBus.fromEventBusArn(stack, 'Bus', BUS)) });
+const all = (...given: MakeProps[]): MakeProps => (stack) => Object.assign({}, ...given.map((each) => each(stack)));
 
-function createTemplate(given: Given, strategy = Strategy.DELAYED_RESEND): Template {
+function createTemplate(given: MakeProps, strategy = Strategy.DELAYED_RESEND): Template {
   const stack = new Stack(new App({ context: cdkJson().context }), 'Test');
   new Redeliver(stack, 'Retries', { ...HTTP, bundles, strategy, ...given(stack) });
   return Template.fromStack(stack);
 }
 
-function asyncRetry(given: Given): Template {
+function createAsyncRetryTemplate(given: MakeProps): Template {
   const stack = new Stack(new App({ context: cdkJson().context }), 'Test');
   new AsyncRetry(stack, 'Retries', { functions: [userFunction(stack, 'Report')], bundles, ...given(stack) });
   return Template.fromStack(stack);
@@ -63,7 +63,7 @@ const creates = (objects: string, account = '{AWS::AccountId}'): string =>
 const IMPORTED = 'arn:{AWS::Partition}:s3:::dead-letters';
 
 describe('only the annotator gets exactly these permissions', () => {
-  const cases: [string, Given, string[]][] = [
+  const cases: [string, MakeProps, string[]][] = [
     ['bucket: only writing below the prefix', all(bucket, () => ({ archivePrefix: 'redeliver' })), [creates('{Archive.Arn}/redeliver/dead-letters/*')]],
     ['imported bucket without a prefix', byName, [creates(`${IMPORTED}/dead-letters/*`)]],
     ["bucket's key", ownKey, ['Allow kms:GenerateDataKey on {ArchiveKey.Arn}', creates('{Archive.Arn}/dead-letters/*')]],
@@ -94,7 +94,7 @@ describe('only the annotator gets exactly these permissions', () => {
     for (const strategy of [Strategy.DIRECT_RESEND, Strategy.VISIBILITY]) {
       assert.deepEqual(addedPermissions(createTemplate(given, strategy), createTemplate(() => ({}), strategy)), { FinalDlqAnnotatorRole: rights });
     }
-    assert.deepEqual(addedPermissions(asyncRetry(given), asyncRetry(() => ({}))), { FinalDlqAnnotatorRole: rights });
+    assert.deepEqual(addedPermissions(createAsyncRetryTemplate(given), createAsyncRetryTemplate(() => ({}))), { FinalDlqAnnotatorRole: rights });
   });
 });
 
@@ -109,7 +109,7 @@ describe('only the annotator gets environment variables', () => {
   const owner = (account = '{AWS::AccountId}'): Record<string, string> => ({ ARCHIVE_BUCKET_OWNER: account });
 
   test("the bucket owner defaults to the stack's account", () => {
-    const of = (given: Given): unknown => (variables(createTemplate(given)) as Record<string, Record<string, unknown>>)['FinalDlqAnnotator']?.['ARCHIVE_BUCKET_OWNER'];
+    const of = (given: MakeProps): unknown => (variables(createTemplate(given)) as Record<string, Record<string, unknown>>)['FinalDlqAnnotator']?.['ARCHIVE_BUCKET_OWNER'];
     assert.equal(of(bucket), '{AWS::AccountId}');
     assert.equal(of(byName), '{AWS::AccountId}');
     assert.equal(of(ofOtherAccount), '444455556666');
@@ -128,7 +128,7 @@ describe('only the annotator gets environment variables', () => {
     const everything = { FinalDlqAnnotator: { ARCHIVE_BUCKET: '{Archive}', ...owner(), ARCHIVE_OMIT: '/customer/email,/a~1b', NOTIFY_ARN: '{Notices}' } };
     const given = all(bucket, topic, () => ({ archiveOmit: ['/customer/email', '/a~1b'] }));
     assert.deepEqual(variables(createTemplate(given)), everything);
-    assert.deepEqual(variables(asyncRetry(given)), everything);
+    assert.deepEqual(variables(createAsyncRetryTemplate(given)), everything);
     assert.deepEqual(variables(createTemplate(bus)), { FinalDlqAnnotator: { NOTIFY_ARN: BUS } });
   });
 });
@@ -150,11 +150,11 @@ describe('alarms', () => {
     assert.deepEqual(addedAlarms(createTemplate(bucket), NOTHING), [archive]);
     assert.deepEqual(addedAlarms(createTemplate(bus), NOTHING), [notices]);
     assert.deepEqual(addedAlarms(createTemplate(all(bucket, bus)), NOTHING), [archive, notices]);
-    assert.deepEqual(addedAlarms(asyncRetry(all(bucket, topic)), asyncRetry(() => ({}))), [archive, notices]);
+    assert.deepEqual(addedAlarms(createAsyncRetryTemplate(all(bucket, topic)), createAsyncRetryTemplate(() => ({}))), [archive, notices]);
   });
 
   test('archive-refused is an essential alarm', () => {
-    const essential = (given: Given): Template => createTemplate(all(given, () => ({ alarmPreset: AlarmPreset.ESSENTIAL })));
+    const essential = (given: MakeProps): Template => createTemplate(all(given, () => ({ alarmPreset: AlarmPreset.ESSENTIAL })));
     assert.deepEqual(addedAlarms(essential(all(bucket, topic)), essential(() => ({}))), [archive]);
   });
 
@@ -171,7 +171,7 @@ describe('alarms', () => {
 
 describe('an invalid prop is refused with one sentence', () => {
   /** Returns the problems found by both constructs, which must be the same. */
-  function collectProblems(given: Given, env = {}): string[] {
+  function collectProblems(given: MakeProps, env = {}): string[] {
     const [ofRedeliver, ofAsyncRetry] = [Redeliver, AsyncRetry].map((construct) => {
       const stack = new Stack(new App(), 'Test', { env });
       try {
@@ -241,7 +241,7 @@ describe('an invalid prop is refused with one sentence', () => {
   test('a destination that the functions cannot reach', () => {
     const env = { account: '111122223333', region: 'us-east-1' };
     const elsewhere = (prop: string, what: string): string => `${prop} is ${what} of eu-west-1, but the functions are in us-east-1; use one of us-east-1.`;
-    const imported: Given = (stack) => ({ archive: s3.Bucket.fromBucketAttributes(stack, 'Archive', { bucketName: 'dead-letters', region: 'eu-west-1' }) });
+    const imported: MakeProps = (stack) => ({ archive: s3.Bucket.fromBucketAttributes(stack, 'Archive', { bucketName: 'dead-letters', region: 'eu-west-1' }) });
     assert.deepEqual(collectProblems(imported, env), [elsewhere('archive', 'a bucket')]);
     assert.deepEqual(collectProblems(bus, env), [elsewhere('notify', 'an event bus')]);
     assert.deepEqual(collectProblems((stack) => ({ notify: Notify.topic(sns.Topic.fromTopicArn(stack, 'Notices', TOPIC)) }), env), [elsewhere('notify', 'a topic')]);
@@ -250,7 +250,7 @@ describe('an invalid prop is refused with one sentence', () => {
   });
 
   test('a key that the annotator cannot use', () => {
-    const alias = (name: string): Given => (stack) => ({
+    const alias = (name: string): MakeProps => (stack) => ({
       archive: s3.Bucket.fromBucketAttributes(stack, 'Archive', { bucketName: 'dead-letters', encryptionKey: kms.Alias.fromAliasName(stack, 'Alias', name) }),
     });
     const [sentence = '', ...others] = collectProblems(alias('alias/mine'));

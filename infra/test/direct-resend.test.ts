@@ -13,10 +13,10 @@ import { fakeBundles, HTTP, stackWith, templateWith } from './stack-support';
 const ORDERS = 'arn:aws:sqs:eu-west-1:111122223333:orders';
 const QUEUE_KEY = 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-00000000000a';
 
-type Props = (stack: Stack) => Partial<RedeliverProps>;
+type MakeProps = (stack: Stack) => Partial<RedeliverProps>;
 
 /** Creates the same stack with delayed and with direct re-sends. */
-function createBothTemplates(props: Props = () => ({})): { readonly delayed: Template; readonly direct: Template } {
+function createBothTemplates(props: MakeProps = () => ({})): { readonly delayed: Template; readonly direct: Template } {
   const of = (strategy: Strategy): Template => templateWith((stack) => ({ ...HTTP, strategy, ...props(stack) }));
   return { delayed: of(Strategy.DELAYED_RESEND), direct: of(Strategy.DIRECT_RESEND) };
 }
@@ -29,22 +29,22 @@ function variables(template: Template, id: string): Record<string, string> {
 function alarms(template: Template): string[] {
   return Object.values(resources(template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => {
     const { AlarmName, MetricName, Dimensions, Metrics, Statistic, Threshold, EvaluationPeriods } = makeReadable(Properties);
-    const watched = Metrics === undefined ? `${MetricName} of ${Dimensions[0].Value}, ${Statistic}` : Metrics.map(part).sort().join('; ');
+    const watched = Metrics === undefined ? `${MetricName} of ${Dimensions[0].Value}, ${Statistic}` : Metrics.map(formatMetric).sort().join('; ');
     return `${AlarmName.replace('redeliver-prod-', '')}: ${watched} > ${Threshold} for ${EvaluationPeriods}`;
   });
 }
 
-function part({ Id, Expression, MetricStat: stat, ReturnData }: any): string {
+function formatMetric({ Id, Expression, MetricStat: stat, ReturnData }: any): string {
   return Expression ? `${ReturnData === false ? `${Id} = ` : ''}${Expression}` : `${Id} = ${stat.Metric.MetricName} of ${stat.Metric.Dimensions[0].Value}, ${stat.Stat}`;
 }
 
-function body(template: Template): string {
+function dashboardBody(template: Template): string {
   return makeReadable(resources(template, 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
 }
 
 /** Returns the lines of a graph, with their labels, if any. */
 function graph(template: Template, title: string): string[] {
-  const { widgets } = JSON.parse(body(template));
+  const { widgets } = JSON.parse(dashboardBody(template));
   const found = widgets.filter(({ properties }: any) => properties.title === title);
   assert.equal(found.length, 1, title);
   return found[0].properties.metrics.map(([namespace, metric, ...rest]: any[]) => {
@@ -99,7 +99,7 @@ describe('strategy direct-resend', () => {
 });
 
 describe('the permission to send to the source queue', () => {
-  const cases: { readonly name: string; readonly props: Props; readonly source: string; readonly key?: string[] }[] = [
+  const cases: { readonly name: string; readonly props: MakeProps; readonly source: string; readonly key?: string[] }[] = [
     { name: 'a new one', props: () => ({}), source: '{SourceQueue.Arn}' },
     { name: 'a new one with long delays', props: () => ({ longDelays: true }), source: '{SourceQueue.Arn}' },
     // All queues share the key, so the function needs it for the other queues anyway.
@@ -191,7 +191,7 @@ describe('monitoring', () => {
         `longest: ${id} = RetryDelaySeconds of {${id}}, Maximum`,
       ]),
     ]);
-    assert.equal(body(direct).includes('HandedOff'), false);
+    assert.equal(dashboardBody(direct).includes('HandedOff'), false);
     const right = graph(createBothTemplates(() => ({ longDelays: true })).direct, 'Delays before retries, in seconds').filter((line) => / = FILL/.test(line));
     assert.deepEqual(right, ['hops (right) = FILL(hops0, 0) + FILL(hops1, 0)']);
   });

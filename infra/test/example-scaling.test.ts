@@ -70,7 +70,7 @@ const FUNCTIONS = ['message-processor', 'failed-message-processor', 'final-dlq-a
 const ACCOUNT = { Prefix: 'orders', LogKeyArn: '', 'AWS::Partition': 'aws', 'AWS::Region': 'eu-central-1', 'AWS::AccountId': '123456789012' };
 
 /** Returns the resources of ecs.yaml for one function. */
-function ecs(name: string, parameters: Record<string, string> = {}): Record<string, any> {
+function ecsResources(name: string, parameters: Record<string, string> = {}): Record<string, any> {
   const { Mappings, Conditions, Resources } = parse(read('ecs.yaml'));
   const known = { ...ACCOUNT, ...parameters, Function: name };
   return substitute(resolveSection(Resources, Conditions, known), known, Mappings);
@@ -101,7 +101,7 @@ function substitute(value: any, known: Record<string, string>, mappings: any): a
 
 test('ecs.yaml scales each service by the messages per task in its queue', () => {
   const queues = FUNCTIONS.map((name) => {
-    const { Service, Tasks, Backlog } = ecs(name);
+    const { Service, Tasks, Backlog } = ecsResources(name);
     const { ResourceId, ...target } = Tasks.Properties;
     assert.equal(ResourceId, 'service/${Cluster}/${Service.Name}');
     assert.deepEqual(target, { ServiceNamespace: 'ecs', ScalableDimension: 'ecs:service:DesiredCount', MinCapacity: { Ref: 'TasksMin' }, MaxCapacity: { Ref: 'TasksMax' } });
@@ -123,7 +123,7 @@ test("each role of ecs.yaml has one function's permissions, and only ECS of this
   const trusted = (condition: unknown): unknown => [{ Effect: 'Allow', Principal: { Service: 'ecs-tasks.amazonaws.com' }, Action: 'sts:AssumeRole', Condition: condition }];
   const StringEquals = { 'aws:SourceAccount': '123456789012' };
   const rights = FUNCTIONS.map((name) => {
-    const { TaskRole, ExecutionRole } = ecs(name);
+    const { TaskRole, ExecutionRole } = ecsResources(name);
     const ArnLike = { 'aws:SourceArn': 'arn:aws:ecs:eu-central-1:123456789012:*' };
     assert.deepEqual(TaskRole.Properties.AssumeRolePolicyDocument.Statement, trusted({ StringEquals, ArnLike }));
     assert.deepEqual(ExecutionRole.Properties.AssumeRolePolicyDocument.Statement, trusted({ StringEquals }));
@@ -141,17 +141,17 @@ test("each role of ecs.yaml has one function's permissions, and only ECS of this
 });
 
 test('the logs of ecs.yaml use the given key', () => {
-  assert.equal(ecs('message-processor').Log.Properties.KmsKeyId, undefined);
+  assert.equal(ecsResources('message-processor').Log.Properties.KmsKeyId, undefined);
   const LogKeyArn = 'arn:aws:kms:eu-central-1:123456789012:key/0191f3a2-7b1c-7d3e-8f00-000000000001';
-  assert.equal(ecs('message-processor', { LogKeyArn }).Log.Properties.KmsKeyId, LogKeyArn);
+  assert.equal(ecsResources('message-processor', { LogKeyArn }).Log.Properties.KmsKeyId, LogKeyArn);
 });
 
 test('the commands in containers.md use the functions and variables of ecs.yaml', () => {
   const page = readFileSync(join(__dirname, '../../docs/containers.md'), 'utf8');
-  const commands = FUNCTIONS.map((name) => ecs(name).Task.Properties.ContainerDefinitions[0].Command.slice(0, 2));
+  const commands = FUNCTIONS.map((name) => ecsResources(name).Task.Properties.ContainerDefinitions[0].Command.slice(0, 2));
   const functions = `work ${commands.map(([work, name]: string[]) => (work === 'work' ? name : work)).join(' ')}`;
   assert.ok(page.includes(`  ${functions} --name=orders\n`), functions);
-  const [{ Environment }] = ecs('message-processor').Task.Properties.ContainerDefinitions;
+  const [{ Environment }] = ecsResources('message-processor').Task.Properties.ContainerDefinitions;
   const [, file = ''] = /`orders.env`.*?```text\n(.*?)```/s.exec(page) ?? [];
   const given = [...file.matchAll(/^(\w+)=/gm)].map(([, name]) => name);
   // Unlike ecs.yaml, the page sets the region (Fargate sets it itself) and keeps the default target timeout.
@@ -160,7 +160,7 @@ test('the commands in containers.md use the functions and variables of ecs.yaml'
 });
 
 test('the roles of ecs.yaml are those that containers.md passes to queues.yaml', () => {
-  const names = FUNCTIONS.map((name) => ecs(name).TaskRole.Properties.RoleName);
+  const names = FUNCTIONS.map((name) => ecsResources(name).TaskRole.Properties.RoleName);
   assert.deepEqual(names, FUNCTIONS.map((name) => `redeliver-orders-${name}`));
   const page = readFileSync(join(__dirname, '../../docs/containers.md'), 'utf8');
   assert.ok(page.includes(`WorkerRoleArns=$ROLES-message-processor,$ROLES-failed-message-processor,$ROLES-final-dlq-annotator\n`));

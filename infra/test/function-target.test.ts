@@ -27,16 +27,16 @@ const asset = () => ({ code: lambda.Code.fromAsset(join(__dirname, 'functions'))
 const IN_TIME: Partial<lambda.FunctionProps> = { timeout: Duration.seconds(60), architecture: lambda.Architecture.ARM_64 };
 
 type Props = Omit<Partial<RedeliverProps>, 'target'> & OwnFunctionOptions;
-type Given = (stack: Stack) => { readonly function: lambda.IFunction } & Props;
+type MakeProps = (stack: Stack) => { readonly function: lambda.IFunction } & Props;
 
 /** Creates a stack with the user's function as the message-processor. */
-function createStack(given: Given): { stack: Stack; redeliver: Redeliver; template: Template } {
+function createStack(given: MakeProps): { stack: Stack; redeliver: Redeliver; template: Template } {
   const stack = new Stack(new App({ context: cdkJson().context }), 'Test');
-  const redeliver = redeliverOf(stack, 'Retries', given);
+  const redeliver = createRedeliver(stack, 'Retries', given);
   return { stack, redeliver, template: Template.fromStack(stack) };
 }
 
-function redeliverOf(stack: Stack, id: string, given: Given): Redeliver {
+function createRedeliver(stack: Stack, id: string, given: MakeProps): Redeliver {
   const { function: own, handlerEvent, ...props } = given(stack);
   const target = Target.ownFunction(own, { ...(handlerEvent && { handlerEvent }) });
   return new Redeliver(stack, id, { bundles, target, ...props });
@@ -47,7 +47,7 @@ function environmentOf(template: Template): Record<string, string> {
   return makeReadable(resources(template, 'AWS::Lambda::Function')['Own']?.Properties).Environment.Variables;
 }
 
-function collectProblems(given: Given): string[] {
+function collectProblems(given: MakeProps): string[] {
   try {
     createStack(given);
     return [];
@@ -58,7 +58,7 @@ function collectProblems(given: Given): string[] {
 }
 
 /** Returns a valid function with these props, and additional props for `Redeliver`. */
-function validFunction(function_: Partial<lambda.FunctionProps>, props: Props = {}): Given {
+function validFunction(function_: Partial<lambda.FunctionProps>, props: Props = {}): MakeProps {
   return (stack) => ({ function: userFunction(stack, 'Own', { ...IN_TIME, ...function_ }), ...props });
 }
 
@@ -153,7 +153,7 @@ describe("a user's own function as the message-processor", () => {
     RETRY_POLICY: '{}',
     RESEND_SENDER_IDS: '{OwnServiceRole.RoleId},{FailedMessageProcessorRole.RoleId}',
   };
-  const settings: [string, Given, Record<string, string>][] = [
+  const settings: [string, MakeProps, Record<string, string>][] = [
     ['alone', validFunction({}), DELAYED],
     [
       'with direct re-sends',
@@ -258,7 +258,7 @@ describe("a user's own function as the message-processor", () => {
 
   test('the layer contains only the world-executable program and the schemas', () => {
     const app = new App({ context: cdkJson().context });
-    redeliverOf(new Stack(app, 'Test'), 'Retries', validFunction({}, { dataSchema: SCHEMA, bodySchema: SCHEMA }));
+    createRedeliver(new Stack(app, 'Test'), 'Retries', validFunction({}, { dataSchema: SCHEMA, bodySchema: SCHEMA }));
     const assembly = app.synth();
     const { template } = assembly.getStackByName('Test');
     const [layer] = Object.values<any>(template.Resources).filter(({ Type }) => Type === 'AWS::Lambda::LayerVersion');
@@ -322,7 +322,7 @@ describe("an unsupported function of the user fails the synth with one sentence"
   const tooQuiet = (level: string): string =>
     `target.function (Test/Own) has the application log level ${level}, with which Lambda drops redeliver's metrics and all alarms on them are silent; set ` +
     "applicationLogLevelV2 to ApplicationLogLevel.INFO, and the level of your own lines in your code's logger.";
-  const cases: [string, Given, string][] = [
+  const cases: [string, MakeProps, string][] = [
     [
       'an imported function',
       (stack) => ({ function: lambda.Function.fromFunctionArn(stack, 'Imported', arn) }),
@@ -484,7 +484,7 @@ describe("an unsupported function of the user fails the synth with one sentence"
 
   test('one function for two source queues', () => {
     const { stack, redeliver } = createStack(validFunction({}));
-    assert.throws(() => redeliverOf(stack, 'Second', () => ({ function: redeliver.messageProcessor, stage: 'second' })), {
+    assert.throws(() => createRedeliver(stack, 'Second', () => ({ function: redeliver.messageProcessor, stage: 'second' })), {
       name: 'RedeliverPropsError',
       message:
         'target.function (Test/Own) has STRATEGY, SOURCE_QUEUE_URL, INTERMEDIATE_DLQ_URL, RETRY_POLICY, ANNOTATION_QUEUE_URL, ENVELOPE, AWS_LAMBDA_EXEC_WRAPPER, RESEND_SENDER_IDS in its environment ' +
@@ -495,7 +495,7 @@ describe("an unsupported function of the user fails the synth with one sentence"
   describe("a wrapper set after the construct, which would replace redeliver's", () => {
     const later = (name: string, value: string): string[] => {
       const stack = new Stack(new App({ context: cdkJson().context }), 'Test');
-      redeliverOf(stack, 'Retries', validFunction({})).messageProcessor.addEnvironment(name, value);
+      createRedeliver(stack, 'Retries', validFunction({})).messageProcessor.addEnvironment(name, value);
       return stack.node.children.flatMap((child) => child.node.validate());
     };
     test('is refused at synth', () =>
@@ -523,7 +523,7 @@ describe("an unsupported function of the user fails the synth with one sentence"
     /** Returns the problems and warnings caused by changes made after `Redeliver` is created. */
     const later = (change: (stack: Stack, made: Redeliver) => void, props: Props = {}): { problems: string[]; warnings: string[] } => {
       const stack = new Stack(new App({ context: cdkJson().context }), 'Test', { env: HERE });
-      change(stack, redeliverOf(stack, 'Retries', validFunction({}, props)));
+      change(stack, createRedeliver(stack, 'Retries', validFunction({}, props)));
       const problems = stack.node.findAll().flatMap(({ node }) => node.validate());
       return { problems, warnings: problems.length > 0 ? [] : warningsOf(stack) };
     };
@@ -547,7 +547,7 @@ describe("an unsupported function of the user fails the synth with one sentence"
       const adds = (queueOfApp: (stack: Stack) => sqs.IQueue): string[] => {
         const stack = new Stack(new App({ context: cdkJson().context }), 'Test', { env: HERE });
         const queue = queueOfApp(stack);
-        const { messageProcessor } = redeliverOf(stack, 'Retries', validFunction({}, { existingSourceQueue: SourceQueue.fromQueue(queue) }));
+        const { messageProcessor } = createRedeliver(stack, 'Retries', validFunction({}, { existingSourceQueue: SourceQueue.fromQueue(queue) }));
         messageProcessor.addEventSource(new SqsEventSource(queue, { reportBatchItemFailures: true }));
         return messageProcessor.node.validate();
       };
@@ -629,7 +629,7 @@ describe("an unsupported function of the user fails the synth with one sentence"
     }
     for (const applicationLogLevel of ['ERROR', 'FATAL']) {
       const stack = new Stack(new App({ context: cdkJson().context }), 'Test');
-      const { messageProcessor } = redeliverOf(stack, 'Retries', validFunction({}));
+      const { messageProcessor } = createRedeliver(stack, 'Retries', validFunction({}));
       (messageProcessor.node.defaultChild as lambda.CfnFunction).loggingConfig = { logFormat: 'JSON', applicationLogLevel };
       assert.deepEqual(messageProcessor.node.validate(), [tooQuiet(applicationLogLevel)]);
     }

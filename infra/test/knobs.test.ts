@@ -34,7 +34,7 @@ function limits(props: Partial<RedeliverProps>): Record<string, unknown> {
   );
 }
 
-function asyncRetry(props: Partial<AsyncRetryProps>): Template {
+function createAsyncRetryTemplate(props: Partial<AsyncRetryProps>): Template {
   const stack = new Stack(new App(), 'Test');
   new AsyncRetry(stack, 'Retries', { functions: [userFunction(stack, 'Report')], bundles, ...props });
   return Template.fromStack(stack);
@@ -61,7 +61,7 @@ describe('concurrency of the inner functions', () => {
   test('applies to each of their mappings and to no other', () => {
     const inner = { '{IntermediateDlq.Arn}': { MaximumConcurrency: 240 }, '{AnnotationQueue.Arn}': { MaximumConcurrency: 240 } };
     assert.deepEqual(limits({ innerConcurrency: 240 }), { ...inner, '{SourceQueue.Arn}': { MaximumConcurrency: 10 } });
-    const ofAsyncRetry = Object.values(resources(asyncRetry({ innerConcurrency: 3 }), 'AWS::Lambda::EventSourceMapping'));
+    const ofAsyncRetry = Object.values(resources(createAsyncRetryTemplate({ innerConcurrency: 3 }), 'AWS::Lambda::EventSourceMapping'));
     assert.deepEqual(ofAsyncRetry.map(({ Properties }) => Properties['ScalingConfig']), [{ MaximumConcurrency: 3 }, { MaximumConcurrency: 3 }]);
   });
 
@@ -77,7 +77,7 @@ describe('concurrency of the inner functions', () => {
     for (const innerConcurrency of [1, 1001, 2.5]) {
       const sentence = `innerConcurrency is ${innerConcurrency}; use a whole number from 2 to 1000 (what an SQS event source mapping accepts).`;
       assert.deepEqual(collectProblems({ innerConcurrency, innerReservedConcurrency: 1 }), [sentence]);
-      assert.throws(() => asyncRetry({ innerConcurrency }), { message: sentence });
+      assert.throws(() => createAsyncRetryTemplate({ innerConcurrency }), { message: sentence });
     }
   });
 });
@@ -89,7 +89,7 @@ describe('reserved concurrency of the inner functions', () => {
     assert.deepEqual(kept({}), inner);
     assert.deepEqual(kept({ reservedConcurrency: 20 }), { MessageProcessor: 20, ...inner });
     assert.deepEqual(kept({ strategy: Strategy.VISIBILITY }), { FinalDlqAnnotator: 10 });
-    assert.deepEqual(functionProperties(asyncRetry({ innerReservedConcurrency: 11 }), 'ReservedConcurrentExecutions'), { AsyncRetryHandler: 11, FinalDlqAnnotator: 11 });
+    assert.deepEqual(functionProperties(createAsyncRetryTemplate({ innerReservedConcurrency: 11 }), 'ReservedConcurrentExecutions'), { AsyncRetryHandler: 11, FinalDlqAnnotator: 11 });
   });
 
   test('must cover all concurrent invocations', () => {
@@ -98,7 +98,7 @@ describe('reserved concurrency of the inner functions', () => {
     assert.deepEqual(collectProblems({ innerReservedConcurrency: 9 }), [sentence(9, 10)]);
     assert.deepEqual(collectProblems({ innerConcurrency: 20, innerReservedConcurrency: 19 }), [sentence(19, 20)]);
     assert.deepEqual(collectProblems({ innerConcurrency: 2, innerReservedConcurrency: 2 }), []);
-    assert.throws(() => asyncRetry({ innerReservedConcurrency: 9 }), { message: sentence(9, 10) });
+    assert.throws(() => createAsyncRetryTemplate({ innerReservedConcurrency: 9 }), { message: sentence(9, 10) });
   });
 });
 
@@ -209,7 +209,7 @@ describe('alarms', () => {
     const [hidden, other] = ['intermediate-dlq-waits-too-long', 'failed-message-processor-errors'];
     const ofVisibility = ESSENTIAL.filter((name) => name !== hidden && name !== other && name !== 'held-too-long' && name !== 'target-down');
     assert.deepEqual(Object.keys(alarms({ alarmPreset, strategy: Strategy.VISIBILITY })).sort(), [...ofVisibility, 'source-queue-in-flight'].sort());
-    const names = Object.values(resources(asyncRetry({ alarmPreset }), 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties['AlarmName']);
+    const names = Object.values(resources(createAsyncRetryTemplate({ alarmPreset }), 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties['AlarmName']);
     assert.deepEqual(names.map((name) => name.replace('redeliver-async-prod-', '')).sort(), [
       'Report-failure-not-sent', 'annotation-queue-waits-too-long', 'async-retry-handler-errors', 'final-dlq-about-to-expire',
       'final-dlq-annotator-errors', 'final-dlq-not-empty', 'retry-queue-waits-too-long',
@@ -222,7 +222,7 @@ describe('alarms', () => {
   });
 
   test('alarms of AsyncRetry can be configured, too', () => {
-    const template = asyncRetry({ alarmSettings: { 'Report-failure-not-sent': { threshold: 5 } } });
+    const template = createAsyncRetryTemplate({ alarmSettings: { 'Report-failure-not-sent': { threshold: 5 } } });
     const thresholds = Object.values(resources(template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties['Threshold']);
     assert.equal(thresholds.filter((threshold) => threshold === 5).length, 1);
   });

@@ -33,7 +33,7 @@ function statements(template: Template, type: string, document: string): unknown
 
 const topicPolicies = (template: Template): unknown[] => statements(template, 'AWS::SNS::TopicPolicy', 'PolicyDocument');
 
-function alarmsOf(account: string, sid: string): object {
+function alarmStatement(account: string, sid: string): object {
   return {
     Sid: sid,
     Effect: 'Allow',
@@ -60,7 +60,7 @@ describe("an alarm topic's policy", () => {
 
   test('its own policy admits alarms, once', () => {
     const template = createAlarmTemplate((stack) => new sns.Topic(stack, 'Topic', { enforceSSL: true }));
-    assert.deepEqual(topicPolicies(template), [tls, alarmsOf('{AWS::AccountId}', '1')]);
+    assert.deepEqual(topicPolicies(template), [tls, alarmStatement('{AWS::AccountId}', '1')]);
   });
 
   test('also if the user adds the policy after the construct', () => {
@@ -76,7 +76,7 @@ describe("an alarm topic's policy", () => {
     );
     assert.deepEqual(topicPolicies(template), [
       { Sid: 'Budgets', Effect: 'Allow', Principal: { Service: 'budgets.amazonaws.com' }, Action: 'sns:Publish', Resource: '*' },
-      alarmsOf('{AWS::AccountId}', '1'),
+      alarmStatement('{AWS::AccountId}', '1'),
     ]);
   });
 
@@ -90,7 +90,7 @@ describe("an alarm topic's policy", () => {
     const home = new Stack(app, 'Home', { env: { ...ENV, account: '444455556666' } });
     const ticketTopic = new sns.Topic(home, 'Topic', { topicName: 'alarms' });
     new Redeliver(new Stack(app, 'Test', { env: ENV }), 'Retries', { ...HTTP, bundles, ticketTopic });
-    assert.deepEqual(topicPolicies(Template.fromStack(home)), [alarmsOf('111122223333', '0')]);
+    assert.deepEqual(topicPolicies(Template.fromStack(home)), [alarmStatement('111122223333', '0')]);
   });
 });
 

@@ -25,14 +25,14 @@ function collectProblems(make: () => unknown): string[] {
   }
 }
 
-function construct(props: Partial<RedeliverProps>, env?: { account: string; region: string }): string[] {
+function collectConstructProblems(props: Partial<RedeliverProps>, env?: { account: string; region: string }): string[] {
   return collectProblems(() => {
     const stack = new Stack(new App({ context: cdkJson().context }), 'Test', env === undefined ? {} : { env });
     return new Redeliver(stack, 'Retries', { ...HTTP, bundles, ...props });
   });
 }
 
-function app(context: Record<string, string>, directory = '.'): RedeliverStack {
+function createAppStack(context: Record<string, string>, directory = '.'): RedeliverStack {
   const given = { ...cdkJson().context, bundles, target: 'https://orders.example.com/', ...context };
   return new RedeliverStack(new App({ context: given }), directory);
 }
@@ -49,24 +49,24 @@ function assertOneSentence(name: string, sentences: string[]): void {
 describe('values that the functions refuse at startup are refused at synth', () => {
   for (const host of ['127.example.com', '127.0.0.1.nip.io']) {
     test(`http:// to ${host}, which is not this machine`, () => {
-      assert.deepEqual(construct({ target: Target.http(`http://${host}/`) }), [
+      assert.deepEqual(collectConstructProblems({ target: Target.http(`http://${host}/`) }), [
         'target.url is http://, which is not encrypted; use https://, or set target.allowHttp: true.',
       ]);
     });
   }
 
   test('a URL with a fragment', () => {
-    assertOneSentence('target.url ', construct({ target: Target.http('https://orders.example.com/#hook') }));
+    assertOneSentence('target.url ', collectConstructProblems({ target: Target.http('https://orders.example.com/#hook') }));
   });
 
   test("a Lambda function's ARN without an account of twelve digits", () => {
-    assertOneSentence('target ', collectProblems(() => app({ target: 'arn:aws:lambda:eu-west-1:1234:function:orders' })));
+    assertOneSentence('target ', collectProblems(() => createAppStack({ target: 'arn:aws:lambda:eu-west-1:1234:function:orders' })));
   });
 
   test('a policy file that contains null, which is not the default policy', () => {
     const directory = temporaryDirectory();
     writeFileSync(join(directory, 'policy.json'), 'null');
-    assertOneSentence('policy', collectProblems(() => app({ policy: 'policy.json' }, directory)));
+    assertOneSentence('policy', collectProblems(() => createAppStack({ policy: 'policy.json' }, directory)));
   });
 });
 
@@ -79,7 +79,7 @@ describe('an invalid value is reported in one sentence with the remedy', () => {
     ['sourceRetention', { sourceRetention: Duration.millis(90_000_500) }],
   ];
   for (const [name, props] of durations) {
-    test(`${name} with a fraction of a second`, () => assertOneSentence(`${name} `, construct(props)));
+    test(`${name} with a fraction of a second`, () => assertOneSentence(`${name} `, collectConstructProblems(props)));
   }
 
   const outside: [string, Partial<RedeliverProps>][] = [
@@ -89,7 +89,7 @@ describe('an invalid value is reported in one sentence with the remedy', () => {
     ['policy/max_attempts', { policy: RetryPolicy.fromJson({ max_attempts: NaN }) }],
   ];
   for (const [name, props] of outside) {
-    test(`${name} out of its range, without errors that only follow from it`, () => assertOneSentence(`${name} `, construct(props)));
+    test(`${name} out of its range, without errors that only follow from it`, () => assertOneSentence(`${name} `, collectConstructProblems(props)));
   }
 
   const arns: [string, string][] = [
@@ -99,7 +99,7 @@ describe('an invalid value is reported in one sentence with the remedy', () => {
     ['alarmTopicArn', 'arn:aws:sqs:eu-west-1:111122223333:orders'],
   ];
   for (const [name, value] of arns) {
-    test(`--context ${name}=${value}`, () => assertOneSentence(`${name} `, collectProblems(() => app({ [name]: value }))));
+    test(`--context ${name}=${value}`, () => assertOneSentence(`${name} `, collectProblems(() => createAppStack({ [name]: value }))));
   }
 
   const elsewhere: [string, string][] = [
@@ -109,7 +109,7 @@ describe('an invalid value is reported in one sentence with the remedy', () => {
   for (const [what, queueArn] of elsewhere) {
     test(`an existing queue of another ${what}, if the stack's is known`, () => {
       const env = { account: '111122223333', region: 'eu-west-1' };
-      assertOneSentence('existingSourceQueue.queueArn ', construct({ existingSourceQueue: SourceQueue.fromArn(queueArn) }, env));
+      assertOneSentence('existingSourceQueue.queueArn ', collectConstructProblems({ existingSourceQueue: SourceQueue.fromArn(queueArn) }, env));
     });
   }
 });
@@ -117,7 +117,7 @@ describe('an invalid value is reported in one sentence with the remedy', () => {
 describe("an empty context value counts as absent, also for the stack's name", () => {
   for (const name of ['prefix', 'stage']) {
     test(name, () => {
-      const stack = app({ [name]: '' });
+      const stack = createAppStack({ [name]: '' });
       const [queue] = Object.values(resources(Template.fromStack(stack), 'AWS::SQS::Queue')).map(({ Properties }) => Properties['QueueName']);
       assert.deepEqual([stack.stackName, queue.startsWith('redeliver-prod-')], ['redeliver-prod', true]);
     });

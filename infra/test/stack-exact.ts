@@ -49,11 +49,11 @@ export function grants(template: Template, role: string): string[] {
     Object.values(resources(template, type)).filter(({ Properties }) => makeReadable(Properties['Roles'] ?? []).includes(`{${role}}`)),
   );
   const documents = [...inline.map((policy: any) => policy.PolicyDocument), ...attached.map(({ Properties }) => Properties['PolicyDocument'])];
-  const statements = documents.flatMap((document) => document.Statement).flatMap(triples);
+  const statements = documents.flatMap((document) => document.Statement).flatMap(expandStatement);
   return [...managed.map((arn: unknown) => `managed ${JSON.stringify(arn)}`), ...new Set<string>(statements)].sort();
 }
 
-function triples(statement: any): string[] {
+function expandStatement(statement: any): string[] {
   const { Effect, Action, NotAction, Resource: on, NotResource, Condition } = makeReadable(statement);
   if (NotAction !== undefined || NotResource !== undefined) {
     throw new Error(`a statement by exclusion: ${JSON.stringify(statement)}`);

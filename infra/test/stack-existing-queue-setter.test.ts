@@ -25,7 +25,7 @@ const ORDERED = { RedrivePolicy: redrive(OURS.replace('intermediate', 'source').
 const WANTED = { VisibilityTimeout: '360', MessageRetentionPeriod: '604800', MaximumMessageSize: '1048576', RedrivePolicy: redrive(OURS) };
 
 /** The scripted behavior of SQS, and the changes it received in `sets`. */
-interface Queue {
+interface FakeQueue {
   attributes?: Record<string, string>;
   /** The number of requests that fail before one succeeds. */
   failures?: number;
@@ -78,7 +78,7 @@ def client(_): return Client()
 const HANDLER = 'import json,sys,time,runpy; time.sleep = lambda _: None; runpy.run_path(sys.argv[1])["handler"](json.loads(sys.argv[2]), None)';
 
 /** Runs the function once, as CloudFormation does; returns its response and the queue's state. */
-async function run(queue: Queue, request: Record<string, any>, wanted: Record<string, string> = {}): Promise<{ answer: any; queue: Required<Queue> }> {
+async function run(queue: FakeQueue, request: Record<string, any>, wanted: Record<string, string> = {}): Promise<{ answer: any; queue: Required<FakeQueue> }> {
   const directory = temporaryDirectory();
   const state = join(directory, 'boto3.py.json');
   writeFileSync(join(directory, 'boto3.py'), BOTO3);

@@ -15,7 +15,7 @@ const seconds = Duration.seconds;
 const EXISTING = 'arn:aws:sqs:eu-west-1:111122223333:orders';
 
 /** Returns the problems, or an empty list if the props are accepted. */
-function sentences(make: () => unknown): string[] {
+function catchProblems(make: () => unknown): string[] {
   try {
     make();
     return [];
@@ -26,7 +26,7 @@ function sentences(make: () => unknown): string[] {
 }
 
 function collectProblems(props: Partial<RedeliverProps>): string[] {
-  return sentences(() => stackWith(() => ({ ...HTTP, bundles: BUNDLES, ...props })));
+  return catchProblems(() => stackWith(() => ({ ...HTTP, bundles: BUNDLES, ...props })));
 }
 
 const BUNDLES = fakeBundles();
@@ -222,5 +222,5 @@ test('paths in context values are relative to the working directory', () => {
   const bundles = join(called, 'nowhere');
   const app = new App({ context: { ...cdkJson().context, target: 'https://orders.example.com/', bundles: 'nowhere', architecture: 'x86-64' } });
   const missing = `${bundles}/message-processor/bootstrap is missing; build it with \`cargo xtask bundle --x86-64\`.`;
-  assert.deepEqual(sentences(() => new RedeliverStack(app, called)), [missing]);
+  assert.deepEqual(catchProblems(() => new RedeliverStack(app, called)), [missing]);
 });

@@ -192,10 +192,10 @@ describe('all watched metrics exist', () => {
     notify: Notify.topic(sns.Topic.fromTopicArn(stack, 'Notices', 'arn:aws:sns:eu-west-1:111122223333:notices')),
   }));
   for (const [variant, of] of Object.entries({ 'delayed-resend': template, 'direct-resend': direct, 'an archive and notices': archived })) {
-    test(`each metric is written by the function it is watched on: ${variant}`, () => assertWritten(of));
+    test(`each metric is written by the function it is watched on: ${variant}`, () => assertMetricsWritten(of));
   }
 
-  function assertWritten(of: Template): void {
+  function assertMetricsWritten(of: Template): void {
     const asked = new Set(
       Object.values(resources(of, 'AWS::CloudWatch::Alarm'))
         .map(({ Properties }) => Properties)

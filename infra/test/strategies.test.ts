@@ -50,13 +50,13 @@ function sendPermissions(...queues: string[]): string[] {
   return queues.map((queue) => `Allow sqs:SendMessage on ${queue}`);
 }
 
-function titles(template: Template): string[] {
+function widgetTitles(template: Template): string[] {
   const { Dashboard } = resources(template, 'AWS::CloudWatch::Dashboard');
   return JSON.parse(makeReadable(Dashboard?.Properties['DashboardBody'])).widgets.map(({ properties }: any) => properties.title);
 }
 
 /** Asserts that every reference names a resource, a parameter or a pseudo parameter. */
-function assertNothingDangles(template: Template): void {
+function assertNoDanglingReferences(template: Template): void {
   const { Resources, Parameters = {}, Outputs = {} } = template.toJSON();
   const known = new Set([...Object.keys(Resources), ...Object.keys(Parameters)]);
   const missing = referencesOf([Resources, Outputs]).filter((id) => !known.has(id) && !id.startsWith('AWS'));
@@ -71,7 +71,7 @@ describe('strategy visibility', () => {
     assert.deepEqual(Object.keys(resources(template, 'AWS::Lambda::Function')).sort(), ['FinalDlqAnnotator', 'MessageProcessor']);
     assert.deepEqual(Object.keys(resources(template, 'AWS::Lambda::EventSourceMapping')).length, 2);
     assert.equal(JSON.stringify(template.toJSON()).match(/intermediate|failed-message-processor|FailedMessageProcessor/i), null);
-    assertNothingDangles(template);
+    assertNoDanglingReferences(template);
     const { redeliver } = stackWith(() => ({ ...HTTP, strategy: Strategy.VISIBILITY }));
     assert.deepEqual([redeliver.intermediateDlq, redeliver.failedMessageProcessor], [undefined, undefined]);
   });
@@ -171,8 +171,8 @@ describe('strategy visibility', () => {
   });
 
   test('the dashboard shows hidden messages instead of hand-offs, and no absent function', () => {
-    assert.ok(titles(template).includes('Received and not deleted: hidden until their retry, or worked on (at most 120,000)'));
-    assert.ok(!titles(template).includes('Failures by kind'));
+    assert.ok(widgetTitles(template).includes('Received and not deleted: hidden until their retry, or worked on (at most 120,000)'));
+    assert.ok(!widgetTitles(template).includes('Failures by kind'));
     const body = makeReadable(resources(template, 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
     const asked = [...body.matchAll(/"Redeliver","(\w+)","Function","\{(\w+)\}"/g)].map(([, metric, by]) => `${metric} of ${by}`);
     assert.ok(asked.includes('RetriesScheduled of MessageProcessor') && !asked.some((one) => one.startsWith('HandedOff')), asked.join());
@@ -187,7 +187,7 @@ describe('strategy visibility', () => {
     assert.deepEqual(allowed, { redrivePermission: 'byQueue', sourceQueueArns: [ORDERS] });
     const processor = [...ownPermissions('MessageProcessor'), ...receivePermissions(ORDERS), ...sendPermissions('{AnnotationQueue.Arn}')];
     assert.deepEqual(grants(existing, 'MessageProcessorRole'), processor.sort());
-    assertNothingDangles(existing);
+    assertNoDanglingReferences(existing);
   });
 
   test('a Lambda target is watched for its loop', () => {

@@ -411,7 +411,7 @@ const [TERRAFORM_NAMES = [], TERRAFORM_OWN_NAMES = []] = [TERRAFORM, TERRAFORM_O
 });
 
 /** Returns the zips that Terraform finds in a template. */
-function foundByTerraform(configuration: string, file: string): (string | undefined)[] {
+function zipsFoundByTerraform(configuration: string, file: string): (string | undefined)[] {
   const [, sought = ''] = /"\/(\(Code\|Content\): .*)\/",/.exec(configuration) ?? [];
   return [...file.matchAll(new RegExp(`^ {6}${sought}$`, 'gm'))].map(([, , name]) => name).toSorted();
 }
@@ -419,7 +419,7 @@ function foundByTerraform(configuration: string, file: string): (string | undefi
 test("for the user's own function and queue, Terraform has the zips, the parameters and the outputs", () => {
   const file = ownFunctionTemplateFile(FROM);
   const { Outputs, Parameters } = parse(file, { version: '1.1' });
-  assert.deepEqual(foundByTerraform(TERRAFORM_OWN, file), TERRAFORM_OWN_NAMES.toSorted());
+  assert.deepEqual(zipsFoundByTerraform(TERRAFORM_OWN, file), TERRAFORM_OWN_NAMES.toSorted());
   assert.equal(file.match(/[.]zip$/gm)?.length, TERRAFORM_OWN_NAMES.length);
   assert.ok(TERRAFORM_PAGE.includes('`redeliver-own-function-arm64.template.yaml`'));
   assert.ok(TERRAFORM_OWN.includes('/redeliver-own-function-arm64.template.yaml"'));
@@ -437,14 +437,14 @@ test("for the user's own function and queue, Terraform has the zips, the paramet
 test('the file has the name that Terraform expects, and is too large to be passed without a bucket', () => {
   const listed = TERRAFORM_NAMES;
   assert.deepEqual(listed.map((name) => `redeliver-${name}-arm64.zip`), ZIPS);
-  assert.deepEqual(foundByTerraform(TERRAFORM, FILE), listed.toSorted());
+  assert.deepEqual(zipsFoundByTerraform(TERRAFORM, FILE), listed.toSorted());
   assert.equal(FILE.match(/Code:/g)?.length, listed.length);
   assert.doesNotMatch(FILE, /[:-] [&*]/, 'no aliases');
   // The limits for a template in a request and in a bucket, from "CloudFormation quotas".
   assert.ok(FILE.length > 51_200 && FILE.length < 1_000_000, `${FILE.length} bytes`);
   const [, file = ''] = /`(redeliver-ordered-\S+)`/.exec(TERRAFORM_PAGE) ?? [];
   assert.equal(file, 'redeliver-ordered-arm64.template.yaml');
-  assert.deepEqual(foundByTerraform(TERRAFORM, ORDERED_FILE), listed.filter((name) => name !== 'failed-message-processor').toSorted());
+  assert.deepEqual(zipsFoundByTerraform(TERRAFORM, ORDERED_FILE), listed.filter((name) => name !== 'failed-message-processor').toSorted());
   assert.ok(ORDERED_FILE.length < 1_000_000, `${ORDERED_FILE.length} bytes`);
   assert.ok(Object.keys(parse(ORDERED_FILE, { version: '1.1' }).Resources).length <= 500);
 });
@@ -453,7 +453,7 @@ test('a merged template keeps one of two templates under either value of the con
   const numbers = generator(20_261_123);
   const conditions = { Is: { 'Fn::Equals': [{ Ref: 'Parameter' }, 'yes'] } };
   for (let round = 0; round < 2000; round += 1) {
-    const base = value(numbers, 3);
+    const base = randomValue(numbers, 3);
     const [on, off] = [changeValue(base, numbers), changeValue(base, numbers)].map(entity);
     const merged = mergeTemplates('Is', only(on ?? {}), only(off ?? {})).Resources;
     assert.deepEqual(resolveSection(merged, conditions, { Parameter: 'yes' }), resolveSection(on ?? {}, {}, {}));
@@ -495,12 +495,12 @@ function refusals(given: Record<string, string>): string[] {
 }
 
 function entity(properties: Json): JsonObject {
-  const Text = { 'Fn::Join': ['', texts(properties)] };
+  const Text = { 'Fn::Join': ['', splitIntoParts(properties)] };
   return { Thing: { Type: 'AWS::CloudFormation::WaitConditionHandle', Properties: { Value: properties, Text } } };
 }
 
 /** Splits a string into random parts. */
-function texts(properties: Json): Json[] {
+function splitIntoParts(properties: Json): Json[] {
   const parts = JSON.stringify(properties).split(',');
   return parts.map((part, index) => (index % 3 === 1 ? { Ref: part.replaceAll(/\W/g, '') || 'Empty' } : part));
 }
@@ -514,7 +514,7 @@ function generator(seed: number): (below: number) => number {
   };
 }
 
-function value(numbers: (below: number) => number, depth: number): Json {
+function randomValue(numbers: (below: number) => number, depth: number): Json {
   const several = <T>(make: () => T): T[] => Array.from({ length: numbers(4) }, make);
   switch (numbers(depth > 0 ? 5 : 3)) {
     case 0:
@@ -524,20 +524,20 @@ function value(numbers: (below: number) => number, depth: number): Json {
     case 2:
       return { Ref: `Resource${numbers(3)}` };
     case 3:
-      return several(() => value(numbers, depth - 1));
+      return several(() => randomValue(numbers, depth - 1));
     default:
-      return Object.fromEntries(several(() => [`member${numbers(4)}`, value(numbers, depth - 1)]));
+      return Object.fromEntries(several(() => [`member${numbers(4)}`, randomValue(numbers, depth - 1)]));
   }
 }
 
 /** Returns the value with random changes. */
 function changeValue(from: Json, numbers: (below: number) => number): Json {
   if (numbers(8) === 0) {
-    return value(numbers, 1);
+    return randomValue(numbers, 1);
   }
   if (Array.isArray(from)) {
     const kept = from.flatMap((element: Json) => (numbers(6) === 0 ? [] : [changeValue(element, numbers)]));
-    return numbers(4) === 0 ? [...kept, value(numbers, 1)] : kept;
+    return numbers(4) === 0 ? [...kept, randomValue(numbers, 1)] : kept;
   }
   if (typeof from === 'object' && from !== null && !('Ref' in from)) {
     const kept = Object.entries(from).flatMap(([name, member]) =>

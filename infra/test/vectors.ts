@@ -54,15 +54,15 @@ export interface SecretParameterVector {
 export const CALL_SECONDS = 60;
 
 /** A document is given as a string if the notation of its numbers matters. */
-export const POLICIES: readonly PolicyVector[] = read('policies').map(({ text, ...vector }: any) =>
+export const POLICIES: readonly PolicyVector[] = readVectors('policies').map(({ text, ...vector }: any) =>
   text === undefined ? vector : { ...vector, document: JSON.parse(text) },
 );
-export const BACKOFFS: readonly BackoffVector[] = read('backoff');
-export const PATTERNS: readonly PatternVector[] = read('patterns');
-export const QUEUES: readonly QueuesVector[] = read('queues');
-export const SECRET_PARAMETERS: readonly SecretParameterVector[] = read('secret-parameters');
-export const STRATEGY_POLICIES: readonly StrategyVector[] = read('strategies');
+export const BACKOFFS: readonly BackoffVector[] = readVectors('backoff');
+export const PATTERNS: readonly PatternVector[] = readVectors('patterns');
+export const QUEUES: readonly QueuesVector[] = readVectors('queues');
+export const SECRET_PARAMETERS: readonly SecretParameterVector[] = readVectors('secret-parameters');
+export const STRATEGY_POLICIES: readonly StrategyVector[] = readVectors('strategies');
 
-function read(name: string): any {
+function readVectors(name: string): any {
   return JSON.parse(readFileSync(join(__dirname, `../../schemas/vectors/${name}.json`), 'utf8'));
 }

@@ -59,7 +59,7 @@ impl ArchiveStub {
             accounts: Mutex::new(Accounts { bucket_owner: CALLER, caller: Some(CALLER) }),
         });
         let (address, server) =
-            serve_router(Router::new().fallback(answer_request).with_state(Arc::clone(&state))).await;
+            serve_router(Router::new().fallback(handle_request).with_state(Arc::clone(&state))).await;
         Self { url: format!("http://{address}"), state, server }
     }
 
@@ -114,7 +114,7 @@ impl Drop for ArchiveStub {
     }
 }
 
-async fn answer_request(
+async fn handle_request(
     State(stub): State<Arc<ArchiveStubState>>,
     uri: Uri,
     headers: HeaderMap,
@@ -138,7 +138,7 @@ async fn answer_request(
         }
         Some("SendMessageBatch") => pending().await,
         _ if body.starts_with(b"Action=GetCallerIdentity") => caller_identity(&stub),
-        _ if is_foreign_owner(&stub, &headers) => {
+        _ if expects_other_owner(&stub, &headers) => {
             (StatusCode::FORBIDDEN, "<Error><Code>AccessDenied</Code></Error>").into_response()
         }
         _ => serve_object(&stub.objects, &uri),
@@ -158,7 +158,7 @@ fn caller_identity(stub: &ArchiveStubState) -> Response {
 }
 
 /// Returns true if S3 refuses the request ("Verifying bucket ownership with bucket owner condition").
-fn is_foreign_owner(stub: &ArchiveStubState, headers: &HeaderMap) -> bool {
+fn expects_other_owner(stub: &ArchiveStubState, headers: &HeaderMap) -> bool {
     let owner = stub.accounts.lock().expect("no holder panics").bucket_owner;
     headers.get("x-amz-expected-bucket-owner").is_some_and(|expected| expected != owner)
 }

@@ -57,7 +57,7 @@ impl AsyncLambda {
             AsyncService { client, destination, fails, throttles: Mutex::new(0), invoked: Mutex::default() };
         let service = Arc::new(service);
         let invoke = "/2015-03-31/functions/{function_arn}/invocations";
-        let router = Router::new().route(invoke, post(answer_request)).with_state(Arc::clone(&service));
+        let router = Router::new().route(invoke, post(handle_request)).with_state(Arc::clone(&service));
         let (address, server) = serve_router(router).await;
         Self { url: format!("http://{address}"), service, server }
     }
@@ -126,7 +126,7 @@ impl AsyncService {
     }
 }
 
-async fn answer_request(
+async fn handle_request(
     State(service): State<Arc<AsyncService>>,
     Path(function_arn): Path<String>,
     headers: HeaderMap,

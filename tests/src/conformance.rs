@@ -23,7 +23,7 @@ use futures_util::future::{Either, LocalBoxFuture, join_all, select};
 use redeliver_core::ports::{Clock, QueueService};
 
 pub use bench::{BrokenRule, ConformanceBench};
-pub use objects::{OBJECT_RULES, run_all_on_objects};
+pub use objects::{OBJECT_RULES, run_all_object_rules};
 
 /// The time limit of a rule. No rule takes this long, even on AWS.
 const RULE_SECONDS_MAX: u64 = 180;
@@ -53,7 +53,7 @@ pub struct ConformanceReport {
 impl ConformanceReport {
     /// Returns true if each rule has its expected result; known departures are expected to fail.
     #[must_use]
-    pub fn is_good(&self) -> bool {
+    pub fn has_passed(&self) -> bool {
         let is_good =
             |outcome: &RuleOutcome| matches!(outcome, RuleOutcome::Holds | RuleOutcome::KnownDeparture(_));
         self.left_behind.is_empty() && self.outcomes.iter().all(|(_, outcome)| is_good(outcome))
@@ -145,13 +145,13 @@ macro_rules! rules {
 }
 
 rules![
-    sending::each_entry_of_a_batch_has_its_outcome_in_order,
+    sending::batch_outcomes_are_in_entry_order,
     sending::a_full_batch_of_ten_is_accepted,
     sending::a_batch_of_exactly_one_mebibyte_is_accepted,
-    sending::delay_seconds_delay_a_message_but_not_much_longer,
+    sending::a_delayed_message_arrives_after_its_delay_but_not_much_later,
     sending::creating_an_existing_queue_returns_it,
     content::a_body_of_exactly_one_mebibyte_is_kept,
-    content::the_bytes_of_a_body_are_kept,
+    content::a_body_is_kept_byte_for_byte,
     content::attributes_of_all_types_are_kept,
     content::ten_attributes_are_accepted,
     content::attributes_at_the_documented_limits_are_kept,
@@ -161,40 +161,40 @@ rules![
     refused::a_wrong_attribute_name_is_a_sender_fault,
     refused::a_wrong_data_type_is_a_sender_fault,
     refused::a_wrong_number_attribute_is_a_sender_fault,
-    refused::a_value_of_another_kind_than_its_type_is_a_sender_fault,
+    refused::a_value_that_does_not_match_its_data_type_is_a_sender_fault,
     refused::an_empty_attribute_is_a_sender_fault,
     refused::an_eleventh_attribute_is_a_sender_fault,
     refused::a_wrong_message_group_id_is_a_sender_fault,
-    polling::an_empty_poll_is_empty_after_its_wait,
-    polling::a_long_poll_wakes_up_early,
+    polling::a_poll_of_an_empty_queue_returns_after_its_wait,
+    polling::a_long_poll_returns_when_a_message_arrives,
     polling::a_receive_returns_at_most_the_requested_number,
-    polling::depth_counts_visible_in_flight_and_delayed,
+    polling::queue_depth_counts_visible_in_flight_and_delayed_messages,
     visibility::the_visibility_timeout_hides_a_message_and_returns_it,
     visibility::a_receive_sets_its_own_visibility_timeout,
     visibility::visibility_zero_returns_a_message_immediately,
-    visibility::a_longer_visibility_hides_a_message_longer,
-    visibility::visibility_changes_only_in_flight,
+    visibility::a_longer_visibility_timeout_hides_a_message_for_longer,
+    visibility::visibility_can_be_changed_only_while_in_flight,
     visibility::receives_are_counted_and_the_first_is_remembered,
     deleting::deleting_removes_a_message,
     deleting::deleting_twice_is_ok,
     deleting::an_old_receipt_handle_is_accepted,
-    deleting::a_wrong_receipt_handle_fails_alone,
-    redrive::a_redrive_happens_on_the_receive_after_the_count_is_used_up,
+    deleting::a_wrong_receipt_handle_fails_only_its_own_entry,
+    redrive::a_redrive_happens_on_the_receive_after_the_maximum_count,
     redrive::a_redrive_keeps_the_message_and_names_its_source,
-    fifo::a_group_is_received_in_the_order_of_its_sends,
-    fifo::a_message_in_flight_keeps_its_group_back_and_no_other,
+    fifo::a_group_is_received_in_send_order,
+    fifo::an_in_flight_message_holds_back_only_its_own_group,
     fifo::visibility_zero_returns_a_message_before_its_successors,
-    fifo::a_message_that_is_hidden_longer_keeps_its_group_back,
+    fifo::a_message_hidden_for_longer_holds_back_its_group,
     fifo::a_repeated_deduplication_id_adds_nothing,
     fifo::a_deleted_message_is_still_deduplicated,
-    fifo::a_repeated_send_is_confirmed_with_the_id_of_the_first,
+    fifo::a_repeated_send_returns_the_first_message_id,
     fifo::a_missing_message_group_id_is_a_sender_fault,
     fifo::a_missing_deduplication_id_is_a_sender_fault,
     fifo::a_wrong_deduplication_id_is_a_sender_fault,
-    fifo::delay_seconds_on_a_fifo_queue_are_a_sender_fault,
+    fifo::a_message_delay_on_a_fifo_queue_is_a_sender_fault,
     fifo::a_deduplication_id_on_a_standard_queue_is_a_sender_fault,
     fifo::an_expired_receipt_handle_deletes_nothing_from_a_fifo_queue,
     fifo::a_redrive_to_a_fifo_queue_keeps_group_and_order,
-    fifo::a_standard_dead_letter_queue_of_a_fifo_queue_is_refused,
-    fifo::a_fifo_dead_letter_queue_of_a_standard_queue_is_refused,
+    fifo::a_standard_dead_letter_queue_for_a_fifo_queue_is_refused,
+    fifo::a_fifo_dead_letter_queue_for_a_standard_queue_is_refused,
 ];

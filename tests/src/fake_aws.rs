@@ -45,7 +45,7 @@ impl FakeAws {
         let secret = Mutex::new(secret);
         let state = Arc::new(InvocationScript { secret, invocations: Mutex::default(), log_result });
         let (address, server) =
-            serve_router(Router::new().fallback(answer_request).with_state(Arc::clone(&state))).await;
+            serve_router(Router::new().fallback(handle_request).with_state(Arc::clone(&state))).await;
         Self { url: format!("http://{address}"), state, server }
     }
 
@@ -88,7 +88,7 @@ impl Drop for FakeAws {
     }
 }
 
-async fn answer_request(
+async fn handle_request(
     State(script): State<Arc<InvocationScript>>,
     headers: HeaderMap,
     body: Bytes,

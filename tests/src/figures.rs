@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peak_memory_of_a_process_is_in_kibibytes() {
+    fn the_peak_memory_is_converted_from_kibibytes() {
         let status = "Name:\tbootstrap\nVmPeak:\t  200000 kB\nVmHWM:\t   12345 kB\nVmRSS:\t   12000 kB\n";
         assert_eq!(peak_memory(status), Some(12345 * 1024));
         assert_eq!(peak_memory("Name:\tzombie\n"), None);

@@ -56,7 +56,7 @@ impl HttpTargetServer {
     pub async fn start() -> Self {
         let state = Arc::new(Mutex::new(ReplyScript::default()));
         let (address, server) =
-            serve_router(Router::new().fallback(answer_request).with_state(Arc::clone(&state))).await;
+            serve_router(Router::new().fallback(handle_request).with_state(Arc::clone(&state))).await;
         Self { url: format!("http://{address}/target"), state, server }
     }
 
@@ -111,7 +111,7 @@ impl HttpTargetServer {
     /// # Panics
     /// Never.
     #[must_use]
-    pub fn requests_with(&self, text: &str) -> Vec<TargetRequest> {
+    pub fn requests_containing(&self, text: &str) -> Vec<TargetRequest> {
         let script = self.state.lock().expect("no holder panics");
         script.requests.iter().filter(|request| request.body.contains(text)).cloned().collect()
     }
@@ -132,7 +132,7 @@ impl Drop for HttpTargetServer {
     }
 }
 
-async fn answer_request(
+async fn handle_request(
     State(state): State<Arc<Mutex<ReplyScript>>>,
     headers: HeaderMap,
     body: Bytes,

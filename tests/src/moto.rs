@@ -177,7 +177,7 @@ pub fn printed_text(output: &std::process::Output) -> String {
 impl MotoAccount {
     /// Returns the command `redeliver` with this user's access key.
     pub fn redeliver_command(&self, key: &Credentials) -> tokio::process::Command {
-        let mut command = tokio::process::Command::new(settings::tested_program("redeliver"));
+        let mut command = tokio::process::Command::new(settings::debug_binary("redeliver"));
         command.env_clear().stdin(Stdio::null()).kill_on_drop(true);
         command.env("AWS_ENDPOINT_URL", self.endpoint_url()).env("AWS_REGION", REGION);
         command.env("AWS_ACCESS_KEY_ID", key.access_key_id());
@@ -203,8 +203,8 @@ impl MotoAccount {
     ///
     /// # Panics
     /// If moto refuses it.
-    pub async fn request_sqs(&self, operation: &str, request: &Value) -> Value {
-        self.request_json("sqs", &format!("AmazonSQS.{operation}"), request).await
+    pub async fn send_sqs_request(&self, operation: &str, request: &Value) -> Value {
+        self.send_json_request("sqs", &format!("AmazonSQS.{operation}"), request).await
     }
 
     /// Creates a secret with this value and returns its ARN.
@@ -214,7 +214,7 @@ impl MotoAccount {
     pub async fn create_secret(&self, name: &str, text: &str) -> String {
         let request =
             json!({ "Name": name, "SecretString": text, "ClientRequestToken": "0".repeat(32) + name });
-        let created = self.request_json("secretsmanager", "secretsmanager.CreateSecret", &request).await;
+        let created = self.send_json_request("secretsmanager", "secretsmanager.CreateSecret", &request).await;
         created["ARN"].as_str().expect("a secret has an ARN").to_owned()
     }
 
@@ -264,7 +264,8 @@ impl MotoAccount {
     /// # Panics
     /// If the creation fails.
     pub async fn create_event_bus(&self, name: &str) -> String {
-        let created = self.request_json("events", "AWSEvents.CreateEventBus", &json!({ "Name": name })).await;
+        let created =
+            self.send_json_request("events", "AWSEvents.CreateEventBus", &json!({ "Name": name })).await;
         created["EventBusArn"].as_str().expect("a bus has an ARN").to_owned()
     }
 
@@ -273,8 +274,8 @@ impl MotoAccount {
     /// # Panics
     /// If the creation fails.
     pub async fn create_user(&self, name: &str, path: &str) -> Credentials {
-        self.request_iam(&[("Action", "CreateUser"), ("UserName", name), ("Path", path)]).await;
-        let created = self.request_iam(&[("Action", "CreateAccessKey"), ("UserName", name)]).await;
+        self.send_iam_request(&[("Action", "CreateUser"), ("UserName", name), ("Path", path)]).await;
+        let created = self.send_iam_request(&[("Action", "CreateAccessKey"), ("UserName", name)]).await;
         let member = |name: &str| {
             let (_, rest) = created.split_once(&format!("<{name}>"))?;
             rest.split_once('<').map(|(value, _)| value.to_owned())
@@ -292,7 +293,7 @@ impl MotoAccount {
         let document = json!({ "Version": "2012-10-17", "Statement": statements }).to_string();
         let policy = [("PolicyName", "of-the-template"), ("PolicyDocument", document.as_str())];
         let request = [("Action", "PutUserPolicy"), ("UserName", user)];
-        self.request_iam(&[request.as_slice(), &policy].concat()).await;
+        self.send_iam_request(&[request.as_slice(), &policy].concat()).await;
     }
 
     /// Returns the configuration for clients that sign with these credentials.
@@ -358,7 +359,7 @@ impl MotoAccount {
         output.reported.get(&self.id).cloned().unwrap_or_default()
     }
 
-    async fn request_json(&self, service: &str, target: &str, request: &Value) -> Value {
+    async fn send_json_request(&self, service: &str, target: &str, request: &Value) -> Value {
         let request = self.http.post(self.endpoint_url()).body(request.to_string());
         let request = request.header("x-amz-target", target);
         let answer =
@@ -366,7 +367,7 @@ impl MotoAccount {
         serde_json::from_str(if answer.is_empty() { "{}" } else { &answer }).expect("the answer is JSON")
     }
 
-    async fn request_iam(&self, parameters: &[(&str, &str)]) -> String {
+    async fn send_iam_request(&self, parameters: &[(&str, &str)]) -> String {
         let version = [("Version", "2010-05-08")];
         let url = reqwest::Url::parse_with_params(&self.endpoint_url(), parameters.iter().chain(&version));
         self.send_request("iam", self.http.post(url.expect("a URL with parameters"))).await

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::settings::{
-    assert_exists, bundle_path, env_variable, target_dir, tested_program, venv_file, workspace_root,
+    assert_exists, bundle_path, debug_binary, env_variable, target_dir, venv_file, workspace_root,
 };
 
 /// A language in which a handler can be written.
@@ -47,7 +47,7 @@ impl Language {
     #[must_use]
     pub fn scripted_program(self) -> LambdaProgram {
         match self {
-            Self::Rust => LambdaProgram { path: tested_program("scripted-processor"), variables: Vec::new() },
+            Self::Rust => LambdaProgram { path: debug_binary("scripted-processor"), variables: Vec::new() },
             Self::Python => python_program(&runtimes_folder(), "scripted.handler").with_layer(),
             Self::PythonBatch => {
                 python_program(&runtimes_folder(), "scripted.batch_handler").with_layer().with_batch_handler()
@@ -56,11 +56,11 @@ impl Language {
             Self::NodeBatch => {
                 node_program(&runtimes_folder(), "scripted.batchHandler").with_layer().with_batch_handler()
             }
-            Self::OsOnly => os_only_program(&tested_program("scripted-function")),
+            Self::OsOnly => os_only_program(&debug_binary("scripted-function")),
             Self::Java => java_program("functions.Streaming").with_layer(),
             Self::JavaPojo => java_program("functions.Pojo::work").with_layer(),
             Self::JavaBatch => java_program("functions.Plain").with_layer().with_batch_handler(),
-            Self::Go => os_only_program(&built_functions("go").join("scripted")),
+            Self::Go => os_only_program(&built_functions_folder("go").join("scripted")),
         }
     }
 
@@ -126,7 +126,7 @@ pub fn node_program(task: &Path, handler: &str) -> LambdaProgram {
 pub fn java_program(handler: &str) -> LambdaProgram {
     let client = ("NATIVE_CLIENT", native_client().display().to_string());
     let variables =
-        runtime_variables(&built_functions("java"), handler).into_iter().chain([client]).collect();
+        runtime_variables(&built_functions_folder("java"), handler).into_iter().chain([client]).collect();
     LambdaProgram { path: assert_exists(runtimes_folder().join("lambda-java")), variables }
 }
 
@@ -138,7 +138,9 @@ pub fn java_program(handler: &str) -> LambdaProgram {
 #[must_use]
 pub fn native_client() -> PathBuf {
     let architecture = if cfg!(target_arch = "aarch64") { "aarch_64" } else { "x86_64" };
-    assert_exists(built_functions("java").join(format!("jni/libaws-lambda-jni.linux-{architecture}.so")))
+    assert_exists(
+        built_functions_folder("java").join(format!("jni/libaws-lambda-jni.linux-{architecture}.so")),
+    )
 }
 
 /// Returns the folder with the functions in this language, compiled by `cargo xtask runtimes`.
@@ -146,7 +148,7 @@ pub fn native_client() -> PathBuf {
 /// # Panics
 /// If they have not been built.
 #[must_use]
-pub fn built_functions(language: &str) -> PathBuf {
+pub fn built_functions_folder(language: &str) -> PathBuf {
     let folder = target_dir().join("functions").join(language);
     assert_exists(folder.join("built-sources.txt"));
     folder

@@ -60,7 +60,7 @@ pub fn bundle_path(name: &str) -> PathBuf {
 /// # Panics
 /// If it has not been built.
 #[must_use]
-pub fn tested_program(name: &str) -> PathBuf {
+pub fn debug_binary(name: &str) -> PathBuf {
     let path = target_dir().join("debug").join(name);
     assert!(path.exists(), "{} does not exist; run `cargo build --bin {name}`", path.display());
     path
@@ -71,7 +71,7 @@ pub fn tested_program(name: &str) -> PathBuf {
 /// # Panics
 /// If it has not been built.
 #[must_use]
-pub fn release_program(name: &str) -> PathBuf {
+pub fn release_binary(name: &str) -> PathBuf {
     assert_exists(target_dir().join("release").join(name))
 }
 

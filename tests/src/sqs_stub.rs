@@ -31,7 +31,7 @@ impl SqsStub {
     pub async fn start() -> Self {
         let requests = RequestCounts::default();
         let (address, server) =
-            serve_router(Router::new().fallback(answer_request).with_state(Arc::clone(&requests))).await;
+            serve_router(Router::new().fallback(handle_request).with_state(Arc::clone(&requests))).await;
         Self { endpoint_url: format!("http://{address}"), requests, server }
     }
 
@@ -52,7 +52,7 @@ impl SqsStub {
     /// # Panics
     /// Never.
     #[must_use]
-    pub fn take_requests(&self) -> BTreeMap<String, u64> {
+    pub fn take_request_counts(&self) -> BTreeMap<String, u64> {
         std::mem::take(&mut *self.requests.lock().expect("no holder panics"))
     }
 }
@@ -88,7 +88,7 @@ struct StubAttribute {
     binary_value: Option<String>,
 }
 
-async fn answer_request(State(requests): State<RequestCounts>, headers: HeaderMap, body: Bytes) -> String {
+async fn handle_request(State(requests): State<RequestCounts>, headers: HeaderMap, body: Bytes) -> String {
     let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok()).unwrap_or_default();
     let action = target.trim_start_matches("AmazonSQS.");
     *requests.lock().expect("no holder panics").entry(action.to_owned()).or_default() += 1;

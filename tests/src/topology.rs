@@ -149,8 +149,8 @@ impl TestTopology {
                 setup.processor.clone(),
                 processor.collect(),
             ),
-            self.start_our_mapping(setup, &self.intermediate, "failed-message-processor", retrier.into()),
-            self.start_our_mapping(setup, &self.annotation, "final-dlq-annotator", annotator.into()),
+            self.start_bundle_mapping(setup, &self.intermediate, "failed-message-processor", retrier.into()),
+            self.start_bundle_mapping(setup, &self.annotation, "final-dlq-annotator", annotator.into()),
         )
     }
 
@@ -190,7 +190,7 @@ impl TestTopology {
         }
     }
 
-    fn start_our_mapping(
+    fn start_bundle_mapping(
         &self,
         setup: &TopologySetup,
         queue: &TestQueue,

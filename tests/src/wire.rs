@@ -53,13 +53,13 @@ enum SendFault {
     /// The send arrives, and the response is 500.
     ServerError,
     /// The send arrives, and the connection breaks in the middle of the response.
-    AnswerLost,
+    ResponseLost,
     /// All entries arrive, but the response reports that the first did not.
     EntryFailed,
 }
 
 const FAULTS: [SendFault; 5] = [
-    SendFault::AnswerLost,
+    SendFault::ResponseLost,
     SendFault::None,
     SendFault::EntryFailed,
     SendFault::ServerError,
@@ -77,7 +77,7 @@ impl Tap {
             faulty_sends: Mutex::default(),
         });
         let (address, server) =
-            serve_router(Router::new().fallback(pass_on).with_state(Arc::clone(&state))).await;
+            serve_router(Router::new().fallback(forward_request).with_state(Arc::clone(&state))).await;
         Self { endpoint_url: format!("http://{address}"), state, server }
     }
 
@@ -108,7 +108,7 @@ impl Tap {
     ///
     /// # Panics
     /// Never.
-    pub fn end_faults(&self) -> usize {
+    pub fn stop_faults(&self) -> usize {
         *self.state.failing_queue.lock().expect("no holder panics") = None;
         self.state.faulty_sends.lock().expect("no holder panics").take().unwrap_or(0)
     }
@@ -147,7 +147,7 @@ impl SqsRequest {
     }
 }
 
-async fn pass_on(State(state): State<Arc<TapState>>, headers: HeaderMap, body: Bytes) -> Response {
+async fn forward_request(State(state): State<Arc<TapState>>, headers: HeaderMap, body: Bytes) -> Response {
     let header =
         |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     let target = header("x-amz-target");
@@ -170,7 +170,7 @@ async fn pass_on(State(state): State<Arc<TapState>>, headers: HeaderMap, body: B
     let body = match fault {
         SendFault::None | SendFault::NotSent => Body::from(body),
         SendFault::ServerError => return server_error(),
-        SendFault::AnswerLost => {
+        SendFault::ResponseLost => {
             let half = body.slice(..body.len() / 2);
             Body::from_stream(stream::iter([Ok(half), Err(io::Error::from(io::ErrorKind::ConnectionReset))]))
         }

@@ -89,7 +89,7 @@ mod ministack {
 
     #[tokio::test]
     #[ignore = "needs Python: cargo xtask test"]
-    async fn a_failed_fifo_message_hides_and_blocks_its_group() {
+    async fn a_failed_fifo_message_is_hidden_and_blocks_its_group() {
         let sqs = emulator_client(&Ministack::shared().endpoint_url());
         let queue = TestQueue::create(&sqs, &format!("{}.fifo", unique_name("harness")), None).await;
         let failed = json!({"do": "answer", "answer": {"batchItemFailures": [{"itemIdentifier": ""}]}});

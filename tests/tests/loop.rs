@@ -367,7 +367,7 @@ fn a_process_that_dies_at_any_await_loses_no_message() {
 }
 
 #[test]
-fn an_hour_of_any_fault_loses_no_message() {
+fn an_hour_of_random_faults_loses_no_message() {
     let schema = MessageSchema::default();
     for seed in 0..20 {
         let mut run = DeployedLoop::new(&schema);
@@ -382,9 +382,9 @@ fn an_hour_of_any_fault_loses_no_message() {
         let plan = FaultPlan::new(seed)
             .with_rule(rule(SqsAction::SendMessageBatch, FaultScope::Request, Injection::Throttled))
             .with_rule(rule(SqsAction::SendMessageBatch, FaultScope::Entry, Injection::Sender))
-            .with_rule(rule(SqsAction::SendMessageBatch, FaultScope::Entry, Injection::LostAnswer))
+            .with_rule(rule(SqsAction::SendMessageBatch, FaultScope::Entry, Injection::LostResponse))
             .with_rule(rule(SqsAction::SendMessageBatch, FaultScope::Entry, Injection::LostRequest))
-            .with_rule(rule(SqsAction::ReceiveMessage, FaultScope::Request, Injection::LostAnswer))
+            .with_rule(rule(SqsAction::ReceiveMessage, FaultScope::Request, Injection::LostResponse))
             .with_rule(rule(SqsAction::DeleteMessageBatch, FaultScope::Request, Injection::Service))
             .with_rule(rule(SqsAction::DeleteMessageBatch, FaultScope::Entry, Injection::LostRequest));
         run.world.sqs.set_faults(plan);

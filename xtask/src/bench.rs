@@ -5,7 +5,7 @@ mod storms;
 
 use clap::ValueEnum;
 
-use crate::bundle::{LambdaArchitecture, bundle_floor, bundle_functions};
+use crate::bundle::{LambdaArchitecture, bundle_floor_function, bundle_functions};
 use crate::functions;
 use crate::instructions;
 use crate::tools::{TaskFailure, cargo_command, run_command};
@@ -57,7 +57,7 @@ fn bench_audit() -> Result<(), TaskFailure> {
 fn measure_functions() -> Result<(), TaskFailure> {
     venv::set_up(&venv::TESTS)?.require_environment()?;
     bundle_functions(LambdaArchitecture::HOST)?;
-    bundle_floor(LambdaArchitecture::HOST)?;
+    bundle_floor_function(LambdaArchitecture::HOST)?;
     functions::JAVA.build_if_changed()?;
     functions::GO.build_if_changed()?;
     run_command(&mut cargo_command(&["run", "--bin", "bench-functions"]))

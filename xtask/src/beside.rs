@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_background_program_fails_as_in_the_foreground() {
+    fn a_background_failure_is_reported_like_one_in_the_foreground() {
         let mut shell = Command::new("sh");
         let failed =
             BackgroundProcess::start("a-failure", shell.args(["-c", "echo said; exit 3"])).unwrap().finish();

@@ -37,7 +37,7 @@ pub(crate) fn bundle_functions(architecture: LambdaArchitecture) -> Result<(), T
 ///
 /// # Errors
 /// See [`bundle_functions`].
-pub(crate) fn bundle_floor(architecture: LambdaArchitecture) -> Result<(), TaskFailure> {
+pub(crate) fn bundle_floor_function(architecture: LambdaArchitecture) -> Result<(), TaskFailure> {
     build_programs(architecture, &["redeliver-floor"], &["floor"])
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn bundle_floor(architecture: LambdaArchitecture) -> Result<(), TaskF
 ///
 /// # Errors
 /// See [`bundle_functions`].
-pub(crate) fn bundle_costs() -> Result<PathBuf, TaskFailure> {
+pub(crate) fn build_costs_program() -> Result<PathBuf, TaskFailure> {
     build_programs(LambdaArchitecture::HOST, &["redeliver-costs"], &["costs"])?;
     Ok(program_path("costs"))
 }
@@ -72,7 +72,7 @@ fn build_programs(
     // A third of the cryptography code consists of tables and variants for heavy traffic, which a function does not
     // have.
     build.env("AWS_LC_SYS_SMALL", "1").env("RUSTFLAGS", reproducible_flags());
-    run_command(build.current_dir(workspace_root()).env("PATH", path_with(&venv.join("bin"))?))?;
+    run_command(build.current_dir(workspace_root()).env("PATH", prepend_to_path(&venv.join("bin"))?))?;
     programs.iter().try_for_each(|name| {
         println!("{}", program_path(name).display());
         glibc::check_glibc(&program_path(name), glibc::FOR_FUNCTIONS)
@@ -152,7 +152,7 @@ pub(crate) fn reproducible_flags() -> String {
 }
 
 /// Returns the search path with this folder first. zig is found through the environment's Python.
-pub(crate) fn path_with(first: &Path) -> Result<std::ffi::OsString, TaskFailure> {
+pub(crate) fn prepend_to_path(first: &Path) -> Result<std::ffi::OsString, TaskFailure> {
     let rest = env_variable("PATH").unwrap_or_default();
     let all = std::iter::once(first.to_owned()).chain(std::env::split_paths(&rest));
     std::env::join_paths(all).map_err(|error| TaskFailure(format!("PATH: {error}")))

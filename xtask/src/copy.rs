@@ -10,7 +10,7 @@ use crate::tools::{TaskFailure, read_file, write_file};
 ///
 /// # Errors
 /// A file cannot be read or written, or `edit` fails.
-pub(crate) fn renew_copy(
+pub(crate) fn refresh_copy(
     copy: &Path,
     from: &Path,
     paths: impl IntoIterator<Item = impl AsRef<Path>>,
@@ -22,7 +22,7 @@ pub(crate) fn renew_copy(
         copy_all(&from.join(&path), &newer.join(&path))?;
     }
     edit(&newer)?;
-    keep_times(copy, &newer)?;
+    restore_modification_times(copy, &newer)?;
     remove_folder(copy)?;
     fs::rename(&newer, copy).map_err(|error| TaskFailure(format!("{}: {error}", copy.display())))
 }
@@ -60,12 +60,12 @@ pub(crate) fn copy_all(from: &Path, to: &PathBuf) -> Result<(), TaskFailure> {
 }
 
 /// Restores the modification times of files whose content has not changed, so that Cargo does not recompile them.
-fn keep_times(before: &Path, now: &Path) -> Result<(), TaskFailure> {
+fn restore_modification_times(before: &Path, now: &Path) -> Result<(), TaskFailure> {
     let failed = |error: std::io::Error| TaskFailure(format!("{}: {error}", now.display()));
     if now.is_dir() {
         for entry in fs::read_dir(now).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            keep_times(&before.join(entry.file_name()), &entry.path())?;
+            restore_modification_times(&before.join(entry.file_name()), &entry.path())?;
         }
     } else if fs::read(before).is_ok_and(|bytes| fs::read(now).is_ok_and(|same| same == bytes)) {
         let time = fs::metadata(before).and_then(|metadata| metadata.modified()).map_err(failed)?;
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_changed_files_get_new_times() {
+    fn only_changed_files_get_new_modification_times() {
         let folder = tempfile::tempdir().unwrap();
         let [before, now] = ["before", "now"].map(|name| folder.path().join(name));
         let old = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
@@ -106,7 +106,7 @@ mod tests {
                 File::options().write(true).open(&file).unwrap().set_modified(old).unwrap();
             }
         }
-        keep_times(&before, &now).unwrap();
+        restore_modification_times(&before, &now).unwrap();
         let is_old = |name| fs::metadata(now.join("crates").join(name)).unwrap().modified().unwrap() == old;
         assert_eq!(["same", "changed", "added"].map(is_old), [true, false, false]);
     }

@@ -23,7 +23,7 @@ use crate::bundle::{LambdaArchitecture, bundle_functions};
 use crate::containers;
 use crate::tools::{TaskFailure, target_dir};
 pub(crate) use installers::write_installers as installers;
-pub(crate) use trial::try_out;
+pub(crate) use trial::try_out_packages;
 
 const SUMS: &str = "SHA256SUMS";
 /// The earliest time that a zip can store. A fixed time makes builds reproducible.
@@ -69,7 +69,7 @@ pub(crate) fn build_artifacts(artifacts: &[Artifact]) -> Result<(), TaskFailure>
             }
         }
     }
-    write_sums(&folder)
+    write_checksums(&folder)
 }
 
 /// Packs the artifacts that the tests install, in a separate folder: with the functions only for this machine's
@@ -89,8 +89,8 @@ pub(crate) fn pack_for_tests() -> Result<(), TaskFailure> {
     }
     construct::pack_construct(&folder)?;
     template::pack_template(&folder, LambdaArchitecture::HOST)?;
-    write_sums(&folder)?;
-    try_out(&folder)
+    write_checksums(&folder)?;
+    try_out_packages(&folder)
 }
 
 /// Builds and packs the functions for each architecture that Rust can build for on this machine, one after the other in
@@ -111,7 +111,7 @@ fn pack_each_bundle(
 }
 
 /// Writes SHA256SUMS for `sha256sum --check`, sorted by file name, and prints a table of the files.
-fn write_sums(folder: &Path) -> Result<(), TaskFailure> {
+fn write_checksums(folder: &Path) -> Result<(), TaskFailure> {
     let entries = fs::read_dir(folder).map_err(|error| file_failure(folder, &error))?;
     let paths: Result<Vec<PathBuf>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
     let mut paths = paths.map_err(|error| file_failure(folder, &error))?;
@@ -121,7 +121,7 @@ fn write_sums(folder: &Path) -> Result<(), TaskFailure> {
     println!("{:<56} {:>11}  sha256", "file", "bytes");
     for path in paths {
         let bytes = read_file(&path)?;
-        let sum = to_hex(&bytes);
+        let sum = sha256_hex(&bytes);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         println!("{name:<56} {:>11}  {sum}", bytes.len());
         sums.push_str(&format!("{sum}  {name}\n"));
@@ -129,7 +129,7 @@ fn write_sums(folder: &Path) -> Result<(), TaskFailure> {
     write_file(&folder.join(SUMS), sums.as_bytes())
 }
 
-fn to_hex(bytes: &[u8]) -> String {
+fn sha256_hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -142,13 +142,13 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<(), TaskFailure> {
 }
 
 /// Writes an artifact and, next to it, its bill of materials as `FILE.cdx.json`. The release attests both.
-fn write_with_bill(path: &Path, bytes: &[u8], bill: &str) -> Result<(), TaskFailure> {
+fn write_with_bill_of_materials(path: &Path, bytes: &[u8], bill: &str) -> Result<(), TaskFailure> {
     write_file(path, bytes)?;
-    write_file(&bill_path(path), bill.as_bytes())
+    write_file(&bill_of_materials_path(path), bill.as_bytes())
 }
 
 /// Returns the path of an artifact's bill of materials.
-fn bill_path(path: &Path) -> PathBuf {
+fn bill_of_materials_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".cdx.json");
     name.into()
@@ -163,14 +163,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_have_the_format_of_sha256sum() {
+    fn checksums_have_the_sha256sum_format() {
         let folder = target_dir().join("tmp/dist-sums");
         let _might_not_exist = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("a folder")).unwrap();
         fs::write(folder.join("b"), "").unwrap();
         fs::write(folder.join("a"), "abc").unwrap();
         for _repeat in 0..2 {
-            write_sums(&folder).unwrap();
+            write_checksums(&folder).unwrap();
             assert_eq!(
                 fs::read_to_string(folder.join(SUMS)).unwrap(),
                 "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  a\n\

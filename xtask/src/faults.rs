@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::copy::{copy_all, renew_copy, set_version};
+use crate::copy::{copy_all, refresh_copy, set_version};
 use crate::faults::bugs::{Bug, read_bugs};
 use crate::faults::edit::{PlantedFile, plant_bugs};
 use crate::tools::{
@@ -57,13 +57,13 @@ fn commit_seed() -> Option<u64> {
 ///
 /// # Errors
 /// A bug is not caught, or cannot be planted because its code has changed, or the simulator fails without any bug.
-pub(crate) fn run_planted() -> Result<(), TaskFailure> {
+pub(crate) fn check_planted_bugs() -> Result<(), TaskFailure> {
     let bugs = read_bugs(workspace_root())?;
     let planted = target_dir().join("planted");
-    renew_copy(&planted, workspace_root(), SOURCES, |copy| plant_in_copy(copy, &bugs))?;
+    refresh_copy(&planted, workspace_root(), SOURCES, |copy| plant_in_copy(copy, &bugs))?;
     let mut build = cargo_command(&["build", "--workspace", "--bin", PROGRAM]);
     run_command(build.current_dir(&planted).env("CARGO_TARGET_DIR", target_dir()))?;
-    survey_bugs(&bugs)
+    run_with_each_bug(&bugs)
 }
 
 /// Edits the copied sources: plants the bugs, adds the switch, and renames the program.
@@ -90,7 +90,7 @@ fn plant_in_copy(copy: &Path, bugs: &[Bug]) -> Result<(), TaskFailure> {
 }
 
 /// Runs the simulator with each bug active in turn.
-fn survey_bugs(bugs: &[Bug]) -> Result<(), TaskFailure> {
+fn run_with_each_bug(bugs: &[Bug]) -> Result<(), TaskFailure> {
     let mut missed = Vec::new();
     // A failure that occurs without any bug would be attributed to every bug.
     let mut seeds: BTreeSet<u64> = (1..=20).collect();

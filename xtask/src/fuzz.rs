@@ -63,7 +63,7 @@ pub(crate) fn run_fuzzers(arguments: &Arguments) -> Result<(), TaskFailure> {
         return targets.iter().try_for_each(|target| merge_corpus(&fuzzer, target));
     }
     let seconds = (arguments.seconds / targets.len() as u64).max(1);
-    targets.iter().try_for_each(|target| fuzz_one(&fuzzer, target, seconds))
+    targets.iter().try_for_each(|target| fuzz_target(&fuzzer, target, seconds))
 }
 
 /// Returns the targets, named like their corpora. A test in tests/fuzz checks that each target has a corpus.
@@ -85,7 +85,7 @@ fn build_fuzzer() -> Result<PathBuf, TaskFailure> {
     Ok(target_dir().join("debug/fuzz"))
 }
 
-fn fuzz_one(fuzzer: &Path, target: &str, seconds: u64) -> Result<(), TaskFailure> {
+fn fuzz_target(fuzzer: &Path, target: &str, seconds: u64) -> Result<(), TaskFailure> {
     let crashes = target_folder("crashes", target)?;
     let log = target_dir().join("fuzz").join(format!("{target}.log"));
     let failure = |error: std::io::Error| TaskFailure(format!("{}: {error}", log.display()));

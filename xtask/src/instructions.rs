@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::bundle::bundle_costs;
+use crate::bundle::build_costs_program;
 use crate::tools::{TaskFailure, command_output, map_in_parallel};
 
 /// The limit for one retry of a 1 KiB message, from the received record to the re-sent message: 74,000 with rustc
@@ -36,7 +36,7 @@ pub(crate) fn require_tools() -> Result<(), TaskFailure> {
 /// # Errors
 /// A case exceeds its limit.
 pub(crate) fn check_counts() -> Result<(), TaskFailure> {
-    let program = bundle_costs()?;
+    let program = build_costs_program()?;
     let listed = command_output(Command::new(&program).arg("hostile"))?;
     let hostile = listed.lines().filter_map(|line| line.split_once('\t'));
     let mut cases = vec![(vec!["retry"], "", RETRY_MAX)];
@@ -62,12 +62,12 @@ fn count_instructions(program: &Path, arguments: &[&str]) -> Result<u64, TaskFai
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", COUNTED, "--log-fd=1"]);
     let report = command_output(valgrind.arg(program).args(arguments))?;
-    let count = parse_collected(&report).filter(|count| *count > 0);
+    let count = parse_instruction_count(&report).filter(|count| *count > 0);
     count.ok_or_else(|| TaskFailure(format!("callgrind counted nothing for {arguments:?}:\n{report}")))
 }
 
 /// Reads `==PID== Collected : 4665597`.
-fn parse_collected(report: &str) -> Option<u64> {
+fn parse_instruction_count(report: &str) -> Option<u64> {
     let (_, count) = report.lines().find_map(|line| line.split_once("Collected : "))?;
     count.trim().parse().ok()
 }

@@ -193,11 +193,11 @@ fn main() -> ExitCode {
         XtaskCommand::Bundle { x86_64: false } => bundle_functions(LambdaArchitecture::Arm64),
         XtaskCommand::Bundle { x86_64: true } => bundle_functions(LambdaArchitecture::X86_64),
         XtaskCommand::Dist { artifacts } => dist::build_artifacts(&artifacts),
-        XtaskCommand::TryCommandLine => dist::try_out(&tools::target_dir().join("dist")),
+        XtaskCommand::TryCommandLine => dist::try_out_packages(&tools::target_dir().join("dist")),
         XtaskCommand::Installers { parts, repository } => dist::installers(&parts, &repository),
         XtaskCommand::Cdk { arguments } => stack::run_cdk(&arguments),
         XtaskCommand::DeployLocal { arguments } => deploy_local(&arguments),
-        XtaskCommand::Faults { planted: true, .. } => faults::run_planted(),
+        XtaskCommand::Faults { planted: true, .. } => faults::check_planted_bugs(),
         XtaskCommand::Faults { planted: false, arguments } => faults::run_simulator(&arguments),
         XtaskCommand::Mutants(arguments) => mutants::run_mutants(&arguments),
         XtaskCommand::Docs => docs::build_docs(),
@@ -218,17 +218,17 @@ fn main() -> ExitCode {
 }
 
 fn deploy_local(arguments: &[String]) -> Result<(), TaskFailure> {
-    run_deploying("deploy-local", arguments)
+    run_deployment_program("deploy-local", arguments)
 }
 
 /// Builds `redeliver`, which the smoke test also runs, and then runs the smoke test.
 fn run_smoke(arguments: &[String]) -> Result<(), TaskFailure> {
     run_command(&mut cargo_command(&["build", "--workspace", "--bin", "redeliver"]))?;
-    run_deploying("smoke", arguments)
+    run_deployment_program("smoke", arguments)
 }
 
 /// Runs a test program that deploys the stack for this machine's architecture.
-fn run_deploying(program: &str, arguments: &[String]) -> Result<(), TaskFailure> {
+fn run_deployment_program(program: &str, arguments: &[String]) -> Result<(), TaskFailure> {
     venv::set_up(&venv::TESTS)?.require_environment()?;
     npm::set_up()?.require_node()?;
     bundle_functions(LambdaArchitecture::HOST)?;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::copy::{renew_copy, set_version};
+use crate::copy::{refresh_copy, set_version};
 use crate::tools::{
     TaskFailure, cargo_command, command_output, render_command, run_command, target_dir, workspace_root,
     write_file,
@@ -36,16 +36,16 @@ pub(crate) fn run_mutants(arguments: &Arguments) -> Result<(), TaskFailure> {
     if let Some(missing) = arguments.files.iter().find(|file| !workspace_root().join(file).is_file()) {
         return Err(TaskFailure(format!("{missing} does not exist below {}", workspace_root().display())));
     }
-    let program = cargo_mutants()?;
+    let program = ensure_cargo_mutants()?;
     let folder = target_dir().join("mutants");
     let copy = folder.join("sources");
-    renew_copy(&copy, workspace_root(), list_sources()?, |copy| set_version(copy, "mutants"))?;
+    refresh_copy(&copy, workspace_root(), list_sources()?, |copy| set_version(copy, "mutants"))?;
     let mut mutants = Command::new(program);
     mutants.args(["mutants", "--in-place", "--minimum-test-timeout", TEST_SECONDS_MIN]);
     mutants.arg("--output").arg(&folder);
     mutants.args(arguments.files.iter().map(|file| format!("--file={file}")));
     if let Some(commit) = &arguments.since {
-        mutants.arg("--in-diff").arg(changes_since(commit, &folder)?);
+        mutants.arg("--in-diff").arg(write_diff_since(commit, &folder)?);
     }
     if arguments.list {
         mutants.arg("--list");
@@ -76,7 +76,7 @@ fn list_sources() -> Result<Vec<String>, TaskFailure> {
 }
 
 /// Writes a diff of the crates against a commit to a file, and returns the file's path.
-fn changes_since(commit: &str, folder: &Path) -> Result<PathBuf, TaskFailure> {
+fn write_diff_since(commit: &str, folder: &Path) -> Result<PathBuf, TaskFailure> {
     let changes = folder.join("since.diff");
     write_file(&changes, &command_output(&mut git_command(&["diff", commit, "--", "crates/*.rs"]))?)?;
     Ok(changes)
@@ -89,7 +89,7 @@ fn git_command(arguments: &[&str]) -> Command {
 }
 
 /// Returns the program under `target/tools`, and compiles it first if it is missing.
-fn cargo_mutants() -> Result<PathBuf, TaskFailure> {
+fn ensure_cargo_mutants() -> Result<PathBuf, TaskFailure> {
     let tools = target_dir().join("tools");
     let program = tools.join("bin/cargo-mutants");
     if command_output(Command::new(&program).args(["mutants", "--version"]))

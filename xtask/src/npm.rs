@@ -122,7 +122,7 @@ mod tests {
     use super::major_version;
 
     #[test]
-    fn a_version_starts_with_its_major_number() {
+    fn the_major_version_is_parsed_from_a_version() {
         assert_eq!(major_version("v20.19.2\n"), Some(20));
         assert_eq!(major_version(""), None);
     }

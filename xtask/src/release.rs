@@ -32,7 +32,7 @@ pub(crate) fn check_versions() -> Result<(), TaskFailure> {
     for path in PACKAGES {
         let manifest: ReleasedPackage =
             serde_json::from_str(&read_file(path)?).map_err(|error| file_failure(path, &error))?;
-        check_release(path, &manifest.version)?;
+        check_package_version(path, &manifest.version)?;
     }
     Ok(())
 }
@@ -42,7 +42,7 @@ struct ReleasedPackage {
     version: String,
 }
 
-fn check_release(path: &str, version: &str) -> Result<(), TaskFailure> {
+fn check_package_version(path: &str, version: &str) -> Result<(), TaskFailure> {
     if version == VERSION {
         return Ok(());
     }
@@ -88,7 +88,7 @@ mod tests {
                              ## 0.0.1 (2026-01-01)\n";
 
     #[test]
-    fn release_notes_are_the_section_of_the_version() {
+    fn release_notes_are_the_versions_changelog_section() {
         assert_eq!(changelog_section(CHANGELOG, "0.2.0").unwrap(), "- new");
     }
 
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn all_packages_have_one_version() {
+    fn all_packages_have_the_same_version() {
         check_versions().unwrap();
     }
 }

@@ -96,7 +96,7 @@ impl StepReport {
         let (time, processor_time) = (self.started.elapsed().as_secs_f64(), processor_time().as_secs_f64());
         println!("{time:>7.1} s {processor_time:>7.1} s  total");
 
-        let by_tests = fs::read_to_string(tests_record()).unwrap_or_default();
+        let by_tests = fs::read_to_string(skipped_tests_path()).unwrap_or_default();
         let by_tests: BTreeSet<&str> = by_tests.lines().collect();
         println!(
             "\n=== skipped{}",
@@ -113,11 +113,11 @@ impl StepReport {
 
 /// Removes the record of skips from an earlier run's tests.
 pub(crate) fn forget_skipped_tests() {
-    let _might_not_exist = fs::remove_file(tests_record());
+    let _might_not_exist = fs::remove_file(skipped_tests_path());
 }
 
 /// Returns the file to which the tests write a line for each skipped rule.
-fn tests_record() -> std::path::PathBuf {
+fn skipped_tests_path() -> std::path::PathBuf {
     target_dir().join("skipped-tests.txt")
 }
 

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn each_function_has_its_limit() {
+    fn each_function_has_a_size_limit() {
         assert_eq!(LIMITS.map(|(function, ..)| function), FUNCTIONS);
     }
 }

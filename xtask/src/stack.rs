@@ -74,7 +74,7 @@ pub(crate) fn test_stack(venv: Option<&Path>) -> Result<(), TaskFailure> {
     let Some(venv) = venv else { return Ok(()) };
     let mut lint = Command::new(venv.join("bin/cfn-lint"));
     lint.arg("--template")
-        .args(files_with_ending(&templates, ".json")?)
+        .args(files_with_suffix(&templates, ".json")?)
         .arg(workspace_root().join("examples/queues.yaml"));
     // Ignores explicit dependencies that a reference already implies: the CDK writes both.
     run_command(lint.args(["--ignore-checks", "W3005"]))?;
@@ -98,7 +98,7 @@ fn lint_template(venv: &Path, templates: &Path, name: &str) -> Result<(), TaskFa
     run_command(&mut sam)
 }
 
-fn files_with_ending(directory: &Path, ending: &str) -> Result<Vec<PathBuf>, TaskFailure> {
+fn files_with_suffix(directory: &Path, ending: &str) -> Result<Vec<PathBuf>, TaskFailure> {
     let failure = |error: &dyn std::fmt::Display| TaskFailure(format!("{}: {error}", directory.display()));
     let entries = fs::read_dir(directory).map_err(|error| failure(&error))?;
     let files: Result<Vec<_>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();

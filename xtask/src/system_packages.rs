@@ -5,30 +5,30 @@ use std::process::Command;
 use crate::tools::{TaskFailure, command_output, is_ci, run_command};
 
 /// Programs that the tests run, and the packages that provide them.
-struct Need {
+struct Requirement {
     /// Command lines that succeed if the programs are installed.
     programs: &'static [&'static [&'static str]],
     packages: &'static [&'static str],
 }
 
-const NEEDS: [Need; 10] = [
-    Need {
+const NEEDS: [Requirement; 10] = [
+    Requirement {
         programs: &[&["python3", "-c", "import ensurepip, venv"]],
         packages: &["python3", "python3-venv"],
     },
-    Need { programs: &[&["node", "--version"], &["npm", "--version"]], packages: &["nodejs", "npm"] },
-    Need {
+    Requirement { programs: &[&["node", "--version"], &["npm", "--version"]], packages: &["nodejs", "npm"] },
+    Requirement {
         programs: &[&["javac", "--version"], &["mvn", "--version"]],
         packages: &["default-jdk-headless", "maven"],
     },
-    Need { programs: &[&["go", "version"]], packages: &["ca-certificates", "golang-go"] },
-    Need { programs: &[&["chromium", "--version"]], packages: &["chromium"] },
-    Need { programs: &[&["c++", "--version"], &["make", "--version"]], packages: &["g++", "make"] },
-    Need { programs: &[&["valgrind", "--version"]], packages: &["valgrind"] },
-    Need { programs: &[&["umoci", "--version"]], packages: &["ca-certificates", "umoci"] },
-    Need { programs: &[&["curl", "--version"]], packages: &["curl"] },
+    Requirement { programs: &[&["go", "version"]], packages: &["ca-certificates", "golang-go"] },
+    Requirement { programs: &[&["chromium", "--version"]], packages: &["chromium"] },
+    Requirement { programs: &[&["c++", "--version"], &["make", "--version"]], packages: &["g++", "make"] },
+    Requirement { programs: &[&["valgrind", "--version"]], packages: &["valgrind"] },
+    Requirement { programs: &[&["umoci", "--version"]], packages: &["ca-certificates", "umoci"] },
+    Requirement { programs: &[&["curl", "--version"]], packages: &["curl"] },
     // aws-lambda-ric's npm package uses xz to unpack the sources that it builds.
-    Need { programs: &[&["xz", "--version"]], packages: &["xz-utils"] },
+    Requirement { programs: &[&["xz", "--version"]], packages: &["xz-utils"] },
 ];
 
 /// Installs the packages for all missing programs: as root, or through `sudo` if `CI` is set and `sudo` requires no
@@ -89,7 +89,7 @@ mod tests {
     use super::missing_packages;
 
     #[test]
-    fn packages_of_missing_programs_are_named_once() {
+    fn packages_for_missing_programs_are_listed_once() {
         assert_eq!(missing_packages(|_| true), [""; 0]);
         assert_eq!(missing_packages(|program| program[0] != "npm"), ["nodejs", "npm"]);
         assert_eq!(

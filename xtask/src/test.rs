@@ -59,14 +59,14 @@ pub(crate) enum TestPart {
 /// Runs all tests, or one part. The tests that find the most bugs in the least time come first. Stops at the first
 /// failure.
 pub(crate) fn run_tests(part: Option<TestPart>) -> Result<(), TaskFailure> {
-    run_reported(|report| run_steps(report, part))?;
+    run_with_report(|report| run_steps(report, part))?;
     println!("\n{} passed", if part.is_none() { "all tests" } else { "this part of the tests" });
     Ok(())
 }
 
 /// Runs the tests that `--quick` selects, which need no bundles and no other tools.
 pub(crate) fn run_quick_tests() -> Result<(), TaskFailure> {
-    run_reported(|report| {
+    run_with_report(|report| {
         report.run_step("format", check_format)?;
         report.run_step("words", words::check_words)?;
         report.run_step("build of the tests", || run_command(&mut cargo_command(&TEST_BUILD)))?;
@@ -82,7 +82,9 @@ pub(crate) fn run_quick_tests() -> Result<(), TaskFailure> {
     Ok(())
 }
 
-fn run_reported(steps: impl FnOnce(&mut StepReport) -> Result<(), TaskFailure>) -> Result<(), TaskFailure> {
+fn run_with_report(
+    steps: impl FnOnce(&mut StepReport) -> Result<(), TaskFailure>,
+) -> Result<(), TaskFailure> {
     forget_skipped_tests();
     let mut report = StepReport::begin();
     let done = steps(&mut report);
@@ -109,7 +111,7 @@ pub(crate) fn run_end_to_end_tests(arguments: &[String]) -> Result<(), TaskFailu
 
 fn run_steps(report: &mut StepReport, part: Option<TestPart>) -> Result<(), TaskFailure> {
     let is_selected = |wanted: TestPart| part.is_none_or(|part| part == wanted);
-    let this_program = this_program()?;
+    let this_program = copy_this_program()?;
     report.run_step("system packages", system_packages::install_missing)?;
     if is_selected(TestPart::Lints) {
         report.run_step("format", check_format)?;
@@ -122,13 +124,13 @@ fn run_steps(report: &mut StepReport, part: Option<TestPart>) -> Result<(), Task
     let needs_packages = [TestPart::Lints, TestPart::Stack, TestPart::EndToEnd].into_iter().any(is_selected);
     let packages = if needs_packages { TestPackages::set_up(report)? } else { TestPackages::NOT_NEEDED };
     if is_selected(TestPart::Lints) {
-        check_published(report, &packages)?;
+        check_dependencies_and_manifests(report, &packages)?;
     }
     let site = is_selected(TestPart::Lints)
         .then(|| BackgroundProcess::start("docs", &task_command(&this_program, &["docs"])))
         .transpose()?;
     let end_to_end = is_selected(TestPart::EndToEnd)
-        .then(|| EndToEnd::start(report, &packages, &this_program))
+        .then(|| EndToEndBuilds::start(report, &packages, &this_program))
         .transpose()?;
     if let Some(clippy) = clippy {
         report.finish_background_step("lints (in the background)", clippy)?;
@@ -157,10 +159,11 @@ fn run_steps(report: &mut StepReport, part: Option<TestPart>) -> Result<(), Task
         })?;
     }
     if is_selected(TestPart::Stack) {
-        report_stack_tests(report, &packages)?;
+        run_stack_test_step(report, &packages)?;
     }
     // Linking uses one processor, so the searches can use the others while the last bundle is linked.
-    let mut searches = if is_selected(TestPart::Search) { start_search(&this_program)? } else { Vec::new() };
+    let mut searches =
+        if is_selected(TestPart::Search) { start_simulations(&this_program)? } else { Vec::new() };
     let end_to_end = end_to_end.map(|started| started.finish_bundles(report)).transpose()?;
     if is_selected(TestPart::Search) {
         searches.extend(start_fuzzing(report, &this_program)?);
@@ -198,7 +201,10 @@ impl TestPackages {
 }
 
 /// Checks the dependencies, the packages, the GitHub workflows and issue forms, and the Kubernetes and ECS examples.
-fn check_published(report: &mut StepReport, packages: &TestPackages) -> Result<(), TaskFailure> {
+fn check_dependencies_and_manifests(
+    report: &mut StepReport,
+    packages: &TestPackages,
+) -> Result<(), TaskFailure> {
     supply_chain::check_supply_chain(report, &packages.python)?;
     match &packages.node {
         NodeRuntime::Ready => report.run_step("stack types", stack::check_types)?,
@@ -271,12 +277,12 @@ fn count_instructions(report: &mut StepReport) -> Result<(), TaskFailure> {
 }
 
 /// The background builds of the programs that the end-to-end tests run; `None` if skipped.
-struct EndToEnd {
+struct EndToEndBuilds {
     runtimes: Option<BackgroundProcess>,
     bundles: Option<BackgroundProcess>,
 }
 
-impl EndToEnd {
+impl EndToEndBuilds {
     fn start(
         report: &mut StepReport,
         packages: &TestPackages,
@@ -365,7 +371,7 @@ pub(crate) fn build_runtimes() -> Result<(), TaskFailure> {
 }
 
 /// Copies this program for the tasks that run in the background, because the build of the tests replaces the original.
-fn this_program() -> Result<PathBuf, TaskFailure> {
+fn copy_this_program() -> Result<PathBuf, TaskFailure> {
     let copied = || {
         let folder = target_dir().join("beside");
         fs::create_dir_all(&folder)?;
@@ -393,7 +399,7 @@ pub(crate) fn run_stack_tests() -> Result<(), TaskFailure> {
     stack::test_stack(Some(&venv))
 }
 
-fn report_stack_tests(report: &mut StepReport, packages: &TestPackages) -> Result<(), TaskFailure> {
+fn run_stack_test_step(report: &mut StepReport, packages: &TestPackages) -> Result<(), TaskFailure> {
     let venv = match (&packages.python, &packages.node) {
         (_, NodeRuntime::Unavailable(remedy)) => return report.skip_step("tests of the stack", remedy),
         (Python::Unavailable(remedy), NodeRuntime::Ready) => {
@@ -408,7 +414,7 @@ fn report_stack_tests(report: &mut StepReport, packages: &TestPackages) -> Resul
 /// A running search: its name in the report and its process.
 type Search = (&'static str, BackgroundProcess);
 
-fn start_search(this_program: &Path) -> Result<Vec<Search>, TaskFailure> {
+fn start_simulations(this_program: &Path) -> Result<Vec<Search>, TaskFailure> {
     let planted = BackgroundProcess::start("planted", &task_command(this_program, &["faults", "--planted"]))?;
     let fresh_seeds =
         BackgroundProcess::start("simulation", &faults::fresh_seeds_command(SIMULATION_CHANGES))?;

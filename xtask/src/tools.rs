@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn child_process_time_counts_after_its_end() {
+    fn processor_time_includes_finished_child_processes() {
         let before = processor_time();
         // The shell waits for its child, which does the work.
         run_command(

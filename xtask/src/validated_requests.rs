@@ -149,7 +149,7 @@ mod tests {
     const WRONG: &str = "{\"service\": \"lambda\", \"operation\": \"Invoke\", \
                          \"findings\": [{\"path\": \".LogType\", \"rule\": \"not in the enum LogType\"}]}\n";
 
-    fn requests(lines: &str) -> ValidatedRequests {
+    fn parse_requests(lines: &str) -> ValidatedRequests {
         let mut requests = ValidatedRequests::default();
         requests.add_lines(lines).unwrap();
         requests
@@ -157,19 +157,20 @@ mod tests {
 
     #[test]
     fn validated_requests_are_counted_by_operation() {
-        let requests = requests(&[SENT, WRONG, SENT, &SENT[..20]].concat());
+        let requests = parse_requests(&[SENT, WRONG, SENT, &SENT[..20]].concat());
         let summary = "validated against AWS's models: 3 requests, 2 operations of 2 services\nlambda: Invoke 1\nsqs: SendMessage 2";
         assert_eq!(requests.summary(), summary);
     }
 
     #[test]
-    fn a_finding_fails_the_run_with_its_place_and_rule() {
-        let Err(TaskFailure(reported)) = requests(&[WRONG, WRONG].concat()).require_no_findings() else {
+    fn a_model_violation_fails_the_run_and_reports_its_path_and_rule() {
+        let Err(TaskFailure(reported)) = parse_requests(&[WRONG, WRONG].concat()).require_no_findings()
+        else {
             panic!("a finding must fail the run")
         };
         let finding = "\nlambda Invoke, .LogType: not in the enum LogType (2 requests)";
         assert!(reported.ends_with(finding), "{reported}");
-        assert!(requests(SENT).require_no_findings().is_ok());
+        assert!(parse_requests(SENT).require_no_findings().is_ok());
     }
 
     #[test]
@@ -177,11 +178,11 @@ mod tests {
         let manifest = "[workspace.dependencies]\naws-sdk-sqs = \"1\"\naws-sdk-sns = \"1\"\naws-sdk-sso = \"1\"\n\
                         aws-config = \"1\"\n";
         let services = client_services(manifest).unwrap();
-        let Err(TaskFailure(reported)) = requests(SENT).require_services(&services) else {
+        let Err(TaskFailure(reported)) = parse_requests(SENT).require_services(&services) else {
             panic!("a service without requests must fail the run")
         };
         assert!(reported.starts_with("no request was validated for sns: "), "{reported}");
         let sns = SENT.replace("sqs", "sns");
-        assert!(requests(&[SENT, &sns].concat()).require_services(&services).is_ok());
+        assert!(parse_requests(&[SENT, &sns].concat()).require_services(&services).is_ok());
     }
 }

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_word_is_found_with_its_place_and_replacement() {
+    fn a_listed_word_is_reported_with_its_location_and_replacement() {
         let text = join_parts(&["/// Returns it.\n", "/// It is written a", "new.\n"]);
         assert_eq!(find_in_text(&text), [join_parts(&["a.rs:2: \"a", "new\": write again, or a new …"])]);
         for text in
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn word_rule_exceptions_are_ignored() {
+    fn text_matching_an_exception_is_not_reported() {
         for text in ["there is no list", "it is no longer here", "so many that it takes long", "nobody knows"]
         {
             assert_eq!(find_in_text(text), [""; 0], "{text}");

@@ -3,7 +3,7 @@
 use futures_util::stream::{self, StreamExt};
 use futures_util::{FutureExt, pin_mut, select_biased};
 use redeliver_core::arrival::Arrival;
-use redeliver_core::deliver::{Outgoing, time_until};
+use redeliver_core::deliver::{PendingSend, time_until};
 use redeliver_core::events::Event;
 use redeliver_core::failure::Failure;
 use redeliver_core::failure::reason::{DeadLetterReason, GiveUp};
@@ -35,7 +35,7 @@ pub(super) struct ReinvocationOutcomes {
     /// Records whose events Lambda has accepted.
     pub(super) done: Vec<Confirmed>,
     /// Verdicts on events that Lambda will never accept.
-    pub(super) refused: Vec<Outgoing>,
+    pub(super) refused: Vec<PendingSend>,
 }
 
 impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
@@ -46,7 +46,7 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
         end: Timestamp,
         reinvocations: Vec<Reinvocation>,
     ) -> ReinvocationOutcomes {
-        let answers = self.collect_answers(end, &reinvocations).await;
+        let answers = self.collect_responses(end, &reinvocations).await;
         let mut outcomes = ReinvocationOutcomes::default();
         for (reinvocation, answer) in reinvocations.into_iter().zip(answers) {
             match answer {
@@ -80,7 +80,7 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
     }
 
     /// Collects one response per invocation, in order.
-    async fn collect_answers(
+    async fn collect_responses(
         &self,
         end: Timestamp,
         reinvocations: &[Reinvocation],
@@ -116,7 +116,7 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
 }
 
 impl Reinvocation {
-    fn into_verdict(self, reason: DeadLetterReason, explanation: String) -> Outgoing {
+    fn into_verdict(self, reason: DeadLetterReason, explanation: String) -> PendingSend {
         let Self { arrival, request_id, failure, .. } = self;
         *build_verdict(arrival, Some(request_id), failure, GiveUp { reason, explanation })
     }

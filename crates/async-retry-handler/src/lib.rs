@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::join;
 use redeliver_core::arrival::Arrival;
 use redeliver_core::async_retry::{FailedInvocation, InvocationDecision, RetryInvocation, decide_invocation};
-use redeliver_core::deliver::{Outbox, Outgoing, stop_time, time_until};
+use redeliver_core::deliver::{Outbox, PendingSend, stop_time, time_until};
 use redeliver_core::events::Event;
 use redeliver_core::failure::reason::{DeadLetterReason, GiveUp};
 use redeliver_core::failure::{Delivery, Failure, HandOff, Stage};
@@ -71,8 +71,8 @@ impl<I: AsyncInvoker, Q: QueueSender, C: Clock, O: Observer> Function for AsyncR
 /// The next step for a record.
 enum NextStep {
     Invoke(Box<Reinvocation>),
-    Hop(Box<Outgoing>),
-    Verdict(Box<Outgoing>),
+    Hop(Box<PendingSend>),
+    Verdict(Box<PendingSend>),
 }
 
 impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
@@ -143,7 +143,7 @@ fn build_verdict(
     request_id: Option<String>,
     failure: Failure,
     give_up: GiveUp,
-) -> Box<Outgoing> {
+) -> Box<PendingSend> {
     Box::new(arrival.give_up(request_id, Stage::AsyncRetryHandler, failure, give_up))
 }
 

@@ -23,7 +23,7 @@ const POLICY: &str = r#"{"long_delays":true,"max_attempts":3,"max_age_seconds":8
 
 /// The scripted Lambda's response to an event.
 #[derive(Clone)]
-enum Answer {
+enum Response {
     Taken,
     Refused(AsyncInvokeError),
     Hangs,
@@ -32,7 +32,7 @@ enum Answer {
 /// A scripted Lambda that records its requests and responds according to the `n` in the payload.
 #[derive(Clone)]
 struct Lambda {
-    answer: fn(usize) -> Answer,
+    answer: fn(usize) -> Response,
     calls: Arc<Mutex<Vec<(String, String)>>>,
     max_concurrent: Arc<Mutex<(usize, usize)>>,
     clock: VirtualClock,
@@ -41,20 +41,20 @@ struct Lambda {
 impl AsyncInvoker for Lambda {
     async fn invoke_async(&self, function_arn: &str, payload: &str) -> Result<(), AsyncInvokeError> {
         self.calls.lock().unwrap().push((function_arn.to_owned(), payload.to_owned()));
-        self.count(1);
+        self.track_concurrency(1);
         self.clock.sleep(Duration::from_millis(10)).await;
-        let answer = match (self.answer)(number(payload)) {
-            Answer::Taken => Ok(()),
-            Answer::Refused(why) => Err(why),
-            Answer::Hangs => std::future::pending().await,
+        let answer = match (self.answer)(event_number(payload)) {
+            Response::Taken => Ok(()),
+            Response::Refused(why) => Err(why),
+            Response::Hangs => std::future::pending().await,
         };
-        self.count(-1);
+        self.track_concurrency(-1);
         answer
     }
 }
 
 impl Lambda {
-    fn count(&self, change: isize) {
+    fn track_concurrency(&self, change: isize) {
         let mut counts = self.max_concurrent.lock().unwrap();
         counts.0 = counts.0.strict_add_signed(change);
         counts.1 = counts.1.max(counts.0);
@@ -71,7 +71,7 @@ struct Setup {
 }
 
 impl Setup {
-    fn new(answer: fn(usize) -> Answer) -> Self {
+    fn new(answer: fn(usize) -> Response) -> Self {
         let world = FunctionWorld::new();
         let (retry, annotation) = (world.add_queue("retry"), world.add_queue("annotation"));
         let clock = world.clock.clone();
@@ -111,12 +111,12 @@ impl Setup {
 }
 
 /// Fails the test: no function may be invoked.
-fn never_invoked(_: usize) -> Answer {
+fn panic_if_invoked(_: usize) -> Response {
     panic!("no function may be invoked")
 }
 
-fn accept_event(_: usize) -> Answer {
-    Answer::Taken
+fn accept_event(_: usize) -> Response {
+    Response::Taken
 }
 
 /// Returns Lambda's record of an invocation of `orders` that failed `failed_after` seconds after the test's start.
@@ -127,7 +127,7 @@ fn destination_record(n: usize, payload: &str, failed_after: i64) -> String {
 fn function_destination_record(function_arn: &str, n: usize, payload: &str, failed_after: i64) -> String {
     format!(
         r#"{{"version":"1.0","timestamp":"{}","requestContext":{{"requestId":"{}","functionArn":"{function_arn}","condition":"RetriesExhausted","approximateInvokeCount":1}},"requestPayload":{payload},"responseContext":{{"statusCode":200,"executedVersion":"$LATEST","functionError":"Unhandled"}},"responsePayload":{{"errorMessage":"order {n} is locked, CANARY","errorType":"OrderLocked"}}}}"#,
-        format_moment(failed_after),
+        format_time_at(failed_after),
         nth_id(n),
     )
 }
@@ -145,7 +145,7 @@ fn wrapped_payload(attempt: u32, initial_after: i64, payload: &str) -> String {
 }
 
 /// Returns the event number in a payload.
-fn number(payload: &str) -> usize {
+fn event_number(payload: &str) -> usize {
     let digits = payload.split("\"n\":").nth(1).unwrap();
     digits.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
 }

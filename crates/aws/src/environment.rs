@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_endpoint_variable_of_a_service_contains_its_id() {
+    fn the_endpoint_variable_for_a_service_contains_its_id() {
         for (service_id, name) in
             [("SQS", "AWS_ENDPOINT_URL_SQS"), ("Secrets Manager", "AWS_ENDPOINT_URL_SECRETS_MANAGER")]
         {

@@ -103,13 +103,13 @@ impl HttpClient for Bounded<SharedHttpClient> {
 
 impl HttpConnector for Bounded<SharedHttpConnector> {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
-        let bytes_max = answer_bytes_max(&request);
+        let bytes_max = response_bytes_max(&request);
         let call = self.0.call(request);
         HttpConnectorFuture::new(async move { Ok(call.await?.map(|body| limit_body(body, bytes_max))) })
     }
 }
 
-fn answer_bytes_max(request: &HttpRequest) -> usize {
+fn response_bytes_max(request: &HttpRequest) -> usize {
     match request.headers().get("x-amz-target") {
         Some("AmazonSQS.ReceiveMessage") => RECEIVED_BYTES_MAX,
         _ => ANSWER_BYTES_MAX,

@@ -14,7 +14,7 @@ use lambda_runtime::{BoxFuture, Error, LambdaEvent, Runtime, SnapStartResource, 
 pub use lambda_runtime::{Context, Diagnostic};
 use redeliver_core::events::Event;
 use redeliver_core::message::Timestamp;
-use redeliver_core::polling::take_waiting;
+use redeliver_core::polling::take_waiting_records;
 use redeliver_core::ports::{Function, Observer, UnreadableMessage};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -104,7 +104,7 @@ async fn handle_invocation(
     guest: &impl Guest,
     event: &str,
     context: &Context,
-) -> Result<InvocationAnswer, InvocationError> {
+) -> Result<InvocationResponse, InvocationError> {
     let deadline = invocation_deadline(context)
         .ok_or_else(|| invocation_error("InvalidDeadline", "the invocation's deadline is not a time"))?;
     // An error fails the invocation, and SQS redelivers the whole batch.
@@ -115,7 +115,7 @@ async fn handle_invocation(
             let other = guest.handle_other_event(event, context, deadline).await;
             return match other {
                 None => Err(event_error(&NotAnSqsEvent::NoRecords)),
-                Some(answer) => answer.map(InvocationAnswer::Guest).map_err(InvocationError::Guest),
+                Some(answer) => answer.map(InvocationResponse::Guest).map_err(InvocationError::Guest),
             };
         }
         Err(error) => return Err(event_error(&error)),
@@ -124,7 +124,7 @@ async fn handle_invocation(
         let sqs_message_id = sqs_message_id.clone();
         observer.observe(&Event::UnreadableRecord { sqs_message_id });
     }
-    let waiting = take_waiting(function, &mut readable, &unreadable);
+    let waiting = take_waiting_records(function, &mut readable, &unreadable);
     function.begin_invocation(&context.request_id);
     // The runtime also catches panics, but it logs the panic message, which may contain payload data.
     let processed = AssertUnwindSafe(function.batch_item_failures(readable, deadline)).catch_unwind().await;
@@ -132,7 +132,7 @@ async fn handle_invocation(
     let failed = processed.map_err(panicked)?;
     let unreadable = unreadable.into_iter().map(|record| record.sqs_message_id);
     let waiting = waiting.into_iter().map(|record| record.sqs_message_id);
-    Ok(InvocationAnswer::Batch(BatchResponse::new(failed.into_iter().chain(unreadable).chain(waiting))))
+    Ok(InvocationResponse::Batch(BatchResponse::new(failed.into_iter().chain(unreadable).chain(waiting))))
 }
 
 fn invocation_deadline(context: &Context) -> Option<Timestamp> {
@@ -178,7 +178,7 @@ impl From<InvocationError> for Diagnostic {
 
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum InvocationAnswer {
+enum InvocationResponse {
     Batch(BatchResponse),
     Guest(Box<RawValue>),
 }

@@ -133,13 +133,13 @@ async fn put_event(
         [entry] => match entry.error_code() {
             Some(code) => Err(batch_entry_error(!code.starts_with("Internal"), code)),
             None if answer.failed_entry_count() == 0 => Ok(()),
-            None => Err(unreadable_answer()),
+            None => Err(unreadable_response()),
         },
-        _ => Err(unreadable_answer()),
+        _ => Err(unreadable_response()),
     }
 }
 
-fn unreadable_answer() -> EntryError {
+fn unreadable_response() -> EntryError {
     EntryError::new(Fault::NoAnswer, "UnreadableAnswer")
 }
 

@@ -47,7 +47,7 @@ const WARNING_INTERVAL: TimeDelta = TimeDelta::minutes(1);
 
 /// The reason why an export was lost.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum NotExported {
+pub enum ExportError {
     #[error("the collector did not answer within {REQUEST_TIMEOUT:?}")]
     NoAnswer,
     #[error("the collector cannot be reached")]
@@ -125,36 +125,36 @@ impl Exporter {
     ///
     /// # Errors
     /// If the collector does not accept the request. The spans are then lost, since exports are not retried.
-    pub async fn post_spans(&self, body: Vec<u8>) -> Result<(), NotExported> {
-        let _under_way = self.under_way.try_acquire().map_err(|_| NotExported::TooSlow)?;
-        timeout(REQUEST_TIMEOUT, self.send_request(body)).await.unwrap_or(Err(NotExported::NoAnswer))
+    pub async fn post_spans(&self, body: Vec<u8>) -> Result<(), ExportError> {
+        let _under_way = self.under_way.try_acquire().map_err(|_| ExportError::TooSlow)?;
+        timeout(REQUEST_TIMEOUT, self.send_request(body)).await.unwrap_or(Err(ExportError::NoAnswer))
     }
 
-    async fn send_request(&self, body: Vec<u8>) -> Result<(), NotExported> {
+    async fn send_request(&self, body: Vec<u8>) -> Result<(), ExportError> {
         let content_length = body.len().to_string();
         let mut request = HttpRequest::new(SdkBody::from(body));
-        let not_built = |_| NotExported::NotBuilt;
-        request.set_method("POST").map_err(|_| NotExported::NotBuilt)?;
-        request.set_uri(self.settings.endpoint.clone()).map_err(|_| NotExported::NotBuilt)?;
+        let not_built = |_| ExportError::NotBuilt;
+        request.set_method("POST").map_err(|_| ExportError::NotBuilt)?;
+        request.set_uri(self.settings.endpoint.clone()).map_err(|_| ExportError::NotBuilt)?;
         let ours = [("content-type", "application/x-protobuf"), ("content-length", &content_length)];
         let users = self.settings.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         for (name, value) in users.chain(ours) {
             let (name, value) = (name.to_owned(), value.to_owned());
             request.headers_mut().try_insert(name, value).map_err(not_built)?;
         }
-        let answer = self.connector.call(request).await.map_err(|_| NotExported::NotReached)?;
+        let answer = self.connector.call(request).await.map_err(|_| ExportError::NotReached)?;
         if !answer.status().is_success() {
-            return Err(NotExported::Refused(answer.status().as_u16()));
+            return Err(ExportError::Refused(answer.status().as_u16()));
         }
         let body = answer.into_body();
         if body.content_length() == Some(0) {
             return Ok(());
         }
         let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await.map_err(|error| {
-            if error.is::<LengthLimitError>() { NotExported::AnswerTooLong } else { NotExported::NoAnswer }
+            if error.is::<LengthLimitError>() { ExportError::AnswerTooLong } else { ExportError::NoAnswer }
         })?;
         let body = body.to_bytes();
-        if has_rejected(&body) { Err(NotExported::Rejected) } else { Ok(()) }
+        if has_rejected_spans(&body) { Err(ExportError::Rejected) } else { Ok(()) }
     }
 
     fn log_warning(&self, text: std::fmt::Arguments<'_>) {
@@ -177,7 +177,7 @@ impl Exporter {
 }
 
 /// True if the collector reports rejected spans. Any other response means that it accepted all spans.
-fn has_rejected(response: &[u8]) -> bool {
+fn has_rejected_spans(response: &[u8]) -> bool {
     let partial_success = ExportTraceServiceResponse::decode(response).ok().and_then(|it| it.partial_success);
     partial_success.is_some_and(|partial_success| partial_success.rejected_spans > 0)
 }

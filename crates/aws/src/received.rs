@@ -6,7 +6,7 @@ use thiserror::Error;
 
 /// The missing or invalid part of an unreadable message, without its value.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(crate) enum NotUnderstood {
+pub(crate) enum ConversionError {
     #[error("it has no {0}")]
     Missing(&'static str),
     #[error("its {0} is not a number in the valid range")]
@@ -34,7 +34,7 @@ impl RawMessage {
     pub(crate) fn into_received<'a>(
         self,
         system: impl Fn(&str) -> Option<&'a str>,
-    ) -> Result<ReceivedMessage, NotUnderstood> {
+    ) -> Result<ReceivedMessage, ConversionError> {
         let moment = |name| system(name).map(|text| parse_milliseconds(text, name)).transpose();
         let text = |name| system(name).map(str::to_owned);
         Ok(ReceivedMessage {
@@ -42,12 +42,12 @@ impl RawMessage {
             receipt_handle: self.receipt_handle,
             body: require_text(self.body, "body")?,
             attributes: self.attributes,
-            sent_at: moment("SentTimestamp")?.ok_or(NotUnderstood::Missing("SentTimestamp"))?,
+            sent_at: moment("SentTimestamp")?.ok_or(ConversionError::Missing("SentTimestamp"))?,
             first_received_at: moment("ApproximateFirstReceiveTimestamp")?,
             // SQS-compatible services might omit it. The default of 1 causes no alarm and no additional attempt.
             receive_count: system("ApproximateReceiveCount")
                 .map_or(Ok(1), str::parse)
-                .map_err(|_| NotUnderstood::NotANumber("ApproximateReceiveCount"))?,
+                .map_err(|_| ConversionError::NotANumber("ApproximateReceiveCount"))?,
             message_group_id: text("MessageGroupId"),
             trace_header: text("AWSTraceHeader"),
             sender_id: text("SenderId"),
@@ -64,26 +64,26 @@ pub(crate) fn convert_attribute(
     data_type: Option<String>,
     text: Option<String>,
     bytes: Option<Vec<u8>>,
-) -> Result<Attribute, NotUnderstood> {
-    let data_type = data_type.ok_or(NotUnderstood::Attribute)?;
+) -> Result<Attribute, ConversionError> {
+    let data_type = data_type.ok_or(ConversionError::Attribute)?;
     // SQS checks only the prefix, so it might have accepted `Binary_`, for example.
     let value = if data_type.starts_with("Binary") {
         bytes.map(AttributeValue::Binary)
     } else {
         text.map(AttributeValue::Text)
     };
-    Ok(Attribute { value: value.ok_or(NotUnderstood::Attribute)?, data_type })
+    Ok(Attribute { value: value.ok_or(ConversionError::Attribute)?, data_type })
 }
 
-fn require_text(text: Option<String>, name: &'static str) -> Result<String, NotUnderstood> {
-    text.filter(|text| !text.is_empty()).ok_or(NotUnderstood::Missing(name))
+fn require_text(text: Option<String>, name: &'static str) -> Result<String, ConversionError> {
+    text.filter(|text| !text.is_empty()).ok_or(ConversionError::Missing(name))
 }
 
 /// Parses milliseconds since the epoch. Rejects timestamps that RFC 3339 cannot express, since they are written into
 /// the message.
-fn parse_milliseconds(text: &str, name: &'static str) -> Result<Timestamp, NotUnderstood> {
+fn parse_milliseconds(text: &str, name: &'static str) -> Result<Timestamp, ConversionError> {
     let moment = text.parse().ok().and_then(DateTime::from_timestamp_millis);
-    moment.filter(|moment| (0..=9999).contains(&moment.year())).ok_or(NotUnderstood::NotANumber(name))
+    moment.filter(|moment| (0..=9999).contains(&moment.year())).ok_or(ConversionError::NotANumber(name))
 }
 
 #[cfg(test)]
@@ -99,7 +99,7 @@ mod tests {
         }
     }
 
-    fn read(pairs: &[(&str, &'static str)]) -> Result<ReceivedMessage, NotUnderstood> {
+    fn read(pairs: &[(&str, &'static str)]) -> Result<ReceivedMessage, ConversionError> {
         raw_message()
             .into_received(|wanted| pairs.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value))
     }
@@ -113,18 +113,18 @@ mod tests {
                 (RawMessage { queue_arn: nothing.clone(), ..raw_message() }, "queue ARN"),
             ] {
                 let error = raw.into_received(|_| Some("1")).unwrap_err();
-                assert_eq!(error, NotUnderstood::Missing(missing));
+                assert_eq!(error, ConversionError::Missing(missing));
             }
         }
     }
 
     #[test]
     fn a_message_without_a_valid_sent_timestamp_is_rejected() {
-        assert_eq!(read(&[]).unwrap_err(), NotUnderstood::Missing("SentTimestamp"));
+        assert_eq!(read(&[]).unwrap_err(), ConversionError::Missing("SentTimestamp"));
         // Some are timestamps before the year 0 or after the year 9999, which RFC 3339 cannot express.
         for wrong in ["99999999999999999999", "253402300800000", "", "1.5", "-62167219200001"] {
             let found = read(&[("SentTimestamp", wrong)]);
-            assert_eq!(found, Err(NotUnderstood::NotANumber("SentTimestamp")), "{wrong}");
+            assert_eq!(found, Err(ConversionError::NotANumber("SentTimestamp")), "{wrong}");
         }
         assert!(read(&[("SentTimestamp", "253402300799999")]).is_ok());
     }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attribute_is_converted_by_its_data_type() {
+    fn an_attribute_is_converted_according_to_its_data_type() {
         let bytes = convert_attribute(Some("Binary.png".into()), Some("text".into()), Some(vec![1]));
         assert_eq!(bytes.unwrap().value, AttributeValue::Binary(vec![1]));
         // Matched by prefix, as when sending: any type that SQS accepted must be readable.
@@ -151,8 +151,8 @@ mod tests {
     fn an_attribute_without_a_value_of_its_type_is_an_error() {
         assert_eq!(
             convert_attribute(Some("Binary".into()), Some("text".into()), None),
-            Err(NotUnderstood::Attribute)
+            Err(ConversionError::Attribute)
         );
-        assert_eq!(convert_attribute(None, Some("text".into()), None), Err(NotUnderstood::Attribute));
+        assert_eq!(convert_attribute(None, Some("text".into()), None), Err(ConversionError::Attribute));
     }
 }

@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 #[cfg(feature = "archive")]
-use redeliver_core::archive::{Omit, Prefix};
+use redeliver_core::archive::{OmitList, Prefix};
 use redeliver_core::decide::QueueTimes;
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::limits::VisibilitySeconds;
@@ -150,7 +150,7 @@ pub struct ArchiveSettings {
     /// `ARCHIVE_PREFIX`.
     pub prefix: Prefix,
     /// `ARCHIVE_OMIT`.
-    pub omit: Omit,
+    pub omit: OmitList,
 }
 
 /// Settings of the async-retry-handler.
@@ -385,7 +385,7 @@ fn read_archive(
         ),
     };
     let prefix = reader.check_value(PREFIX, prefix.map_or(Ok(Prefix::default()), |text| Prefix::new(&text)));
-    let omit = reader.check_value(OMIT, omit.map_or(Ok(Omit::default()), |text| Omit::parse(&text)));
+    let omit = reader.check_value(OMIT, omit.map_or(Ok(OmitList::default()), |text| OmitList::parse(&text)));
     let settings = || {
         Some(ArchiveSettings { bucket: bucket?, bucket_owner: bucket_owner?, prefix: prefix?, omit: omit? })
     };

@@ -99,7 +99,7 @@ impl VisibilityControl for SqsQueue {
         // The builder only fails if a member is missing. That cannot happen here, but a panic would fail the whole
         // batch.
         let Ok(entries) = entries.collect::<Result<Vec<_>, _>>() else {
-            return unbuilt_outcomes(count);
+            return build_failure_outcomes(count);
         };
         let request = self.client.change_message_visibility_batch().queue_url(&*self.url);
         match request.set_entries(Some(entries)).send().await {
@@ -175,7 +175,7 @@ impl Queue for SqsQueue {
             DeleteMessageBatchRequestEntry::builder().id(index.to_string()).receipt_handle(handle).build()
         });
         let Ok(entries) = entries.collect::<Result<Vec<_>, _>>() else {
-            return unbuilt_outcomes(handles.len());
+            return build_failure_outcomes(handles.len());
         };
         match self.client.delete_message_batch().queue_url(&*self.url).set_entries(Some(entries)).send().await
         {
@@ -211,8 +211,8 @@ fn entry_outcomes<T>(
     (0..count).map(|index| by_id.remove(&index.to_string()).unwrap_or_else(not_answered)).collect()
 }
 
-fn unbuilt_outcomes<T: Clone>(count: usize) -> Vec<EntryOutcome<T>> {
-    vec![Err(convert::unbuilt_error()); count]
+fn build_failure_outcomes<T: Clone>(count: usize) -> Vec<EntryOutcome<T>> {
+    vec![Err(convert::build_failure()); count]
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ impl Stop {
     }
 
     /// Completes once a stop is requested.
-    pub async fn wait_requested(&self) {
+    pub async fn wait_until_requested(&self) {
         // Cannot fail: `self` owns the sender.
         let _ = self.0.subscribe().wait_for(|requested| *requested).await;
     }

@@ -40,8 +40,8 @@ pub use http::{EndpointSource, HttpTarget};
 pub use invoke::{FunctionModes, LambdaTarget};
 #[cfg(feature = "targets")]
 pub use own_function::{
-    FunctionExit, FunctionInvocation, FunctionResponse, FunctionRuntime, HandlerEvent, OwnFunction,
-    Processes, ReadOutput, RuntimeCommand,
+    FunctionExit, FunctionInvocation, FunctionResponse, FunctionRuntime, HandlerEvent, OutputReader,
+    OwnFunction, Processes, RuntimeCommand,
 };
 #[cfg(feature = "targets")]
 pub use proxy::{ProxyError, TargetProxy};

@@ -120,7 +120,7 @@ impl<C: Clock, W: Write + Send> Observer for JsonLinesObserver<C, W> {
 
     fn flush(&self) {
         let totals = std::mem::take(&mut *self.lock_totals());
-        let trace = self.tracer.as_ref().and_then(Tracer::batch_of_line);
+        let trace = self.tracer.as_ref().and_then(Tracer::batch_for_log_line);
         let all_invalid = self.invalid.as_ref().and_then(|invalid| lock(invalid).end_batch());
         self.write_lines(|lines| {
             totals.write_lines(lines, trace);

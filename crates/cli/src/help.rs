@@ -39,7 +39,7 @@ pub(crate) fn with_short_help(program: Command) -> Command {
 }
 
 /// Returns the program for manual pages and completions, with a one-sentence description per command.
-pub(crate) fn with_one_sentence(program: Command) -> Command {
+pub(crate) fn with_one_sentence_descriptions(program: Command) -> Command {
     program.mut_subcommands(|command| {
         let about = command_about(&command);
         let description = command.get_long_about().map_or_else(|| format!("{about}."), ToString::to_string);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     /// True if the line lists possible values, which can take several lines.
-    fn names_values(line: &str) -> bool {
+    fn lists_possible_values(line: &str) -> bool {
         line.split_once(": ").is_some_and(|(_, values)| values.matches(',').count() > 1)
     }
 
@@ -138,20 +138,21 @@ mod tests {
     }
 
     #[test]
-    fn an_option_without_a_list_of_values_has_one_line_at_100_columns() {
+    fn an_option_without_a_value_list_fits_on_one_line_at_100_columns() {
         for (name, help) in render_help_texts(100) {
             let (options, _) = help.split_once("\nExamples:\n").expect("the help has examples");
             let lines: Vec<_> = options.lines().collect();
             let is_continuation =
                 |line: &str| line.starts_with("        ") && !line.trim_start().starts_with("--");
-            let broken = lines.windows(2).filter(|pair| is_continuation(pair[1]) && !names_values(pair[0]));
+            let broken =
+                lines.windows(2).filter(|pair| is_continuation(pair[1]) && !lists_possible_values(pair[0]));
             let broken: Vec<_> = broken.collect();
             assert!(broken.is_empty(), "{name}: {broken:#?}");
         }
     }
 
     #[test]
-    fn exit_codes_have_one_line_at_80_columns() {
+    fn each_exit_code_fits_on_one_line_at_80_columns() {
         for (name, help) in render_help_texts(80) {
             for line in section(&help, "Exit codes") {
                 let code = line.split_whitespace().next().and_then(|code| code.parse::<u8>().ok());
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn every_example_of_the_manual_parses() {
+    fn every_example_in_the_manual_parses() {
         for command in crate::build_program().get_subcommands() {
             let text = command.get_after_long_help().expect("the help has examples").to_string();
             let examples = section(&format!("\n{text}"), "Examples").join("\n").replace("\\\n", "");
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn help_names_a_page_of_the_docs_and_the_manual_page() {
+    fn help_names_a_docs_page_and_the_manual_page() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         for (name, help) in render_help_texts(100) {
             let more = help.lines().last().and_then(|line| line.strip_prefix("More: "));
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_is_in_one_group_and_has_one_line_there() {
+    fn every_command_is_in_exactly_one_group_and_fits_on_one_line() {
         let mut program = with_short_help(crate::build_program()).term_width(80);
         let named: Vec<_> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
         let commands: BTreeSet<_> = program.get_subcommands().map(Command::get_name).collect();

@@ -54,14 +54,14 @@ enum CliCommand {
 
 fn main() -> process::ExitCode {
     // Memory holds credentials and payloads, and a core file would expose them to anyone who collects crash dumps.
-    redeliver_platform::process::leave_no_core_file();
-    redeliver_platform::process::refuse_debuggers();
+    redeliver_platform::process::disable_core_dumps();
+    redeliver_platform::process::block_debuggers();
     redeliver_aws::telemetry::panics_without_text();
     let command = help::with_short_help(build_program())
         .mut_subcommands(|command| command.mut_args(allow_negative_numbers))
         .color(parse_color_choice(std::env::args_os()));
     let stack = Variables::from_env().optional(STACK);
-    let parsed = parse_matches(&command, std::env::args_os().collect(), stack)
+    let parsed = parse_with_default_stack(&command, std::env::args_os().collect(), stack)
         .and_then(|matches| Arguments::from_arg_matches(&matches));
     let arguments = match parsed {
         Ok(arguments) => arguments,
@@ -85,7 +85,7 @@ fn build_program() -> clap::Command {
 const STACK: &str = "REDELIVER_STACK";
 
 /// Parses the command line; if the required queue is missing, retries with the stack that [`STACK`] names.
-fn parse_matches(
+fn parse_with_default_stack(
     command: &clap::Command,
     arguments: Vec<OsString>,
     stack: Option<String>,
@@ -143,9 +143,11 @@ fn run_command(command: CliCommand) -> Result<ExitCode, CommandFailure> {
         // This command reports errors in its log.
         CliCommand::Work(arguments) => Ok(work::main(arguments)),
         CliCommand::Completions(arguments) => {
-            completions::main(&arguments, help::with_one_sentence(build_program()))
+            completions::main(&arguments, help::with_one_sentence_descriptions(build_program()))
         }
-        CliCommand::Man(arguments) => man::main(&arguments, help::with_one_sentence(build_program())),
+        CliCommand::Man(arguments) => {
+            man::main(&arguments, help::with_one_sentence_descriptions(build_program()))
+        }
     }
 }
 
@@ -164,7 +166,8 @@ fn block_on(
 fn the_stack_from_the_environment_is_used_if_no_queue_is_named() {
     let parsed_stack = |words: &[&str], stack: Option<&str>| {
         let words = ["redeliver"].iter().chain(words).map(OsString::from).collect();
-        let matches = parse_matches(&Arguments::command(), words, stack.map(str::to_owned)).ok()?;
+        let matches =
+            parse_with_default_stack(&Arguments::command(), words, stack.map(str::to_owned)).ok()?;
         let (_, matches) = matches.subcommand()?;
         Some(matches.get_one::<String>("stack").cloned())
     };
@@ -180,7 +183,7 @@ fn the_stack_from_the_environment_is_used_if_no_queue_is_named() {
         assert_eq!(parsed_stack(named, prod), Some(None), "{named:?}");
     }
     let words = ["redeliver", "send", "--stage", "test"].map(OsString::from).to_vec();
-    let error = parse_matches(&Arguments::command(), words, Some("prod".to_owned())).unwrap_err();
+    let error = parse_with_default_stack(&Arguments::command(), words, Some("prod".to_owned())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::MissingRequiredArgument, "the file is missing: {error}");
 }
 

@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::process::{Command, Output};
 use std::sync::mpsc::channel;
 
-use endpoint::endpoint;
+use endpoint::start_endpoint;
 use tempfile::TempDir;
 
 /// Runs the program with credentials in its environment and a profile `prod` in a file.
@@ -49,7 +49,7 @@ const SEND: [&str; 4] =
 #[test]
 fn a_named_profile_wins_over_credentials_in_the_environment() {
     for (profile, key) in [(&["--profile", "prod"][..], "KEYOFPROFILE"), (&[], "KEYOFENVIRONMENT")] {
-        let (url, authorizations) = endpoint(true);
+        let (url, authorizations) = start_endpoint(true);
         let output = redeliver(&[&SEND[..], &["--endpoint-url", &url], profile].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let signed = authorizations.try_iter().collect::<Vec<_>>();
@@ -83,7 +83,7 @@ fn aws_requests_use_the_proxy_from_the_environment() {
 
 #[test]
 fn a_missing_profile_ends_the_command_before_any_request() {
-    let (url, authorizations) = endpoint(true);
+    let (url, authorizations) = start_endpoint(true);
     let output = redeliver(&[&SEND[..], &["--endpoint-url", &url, "--profile", "nope"]].concat());
     assert_eq!(output.status.code(), Some(1));
     let expected =
@@ -95,7 +95,7 @@ fn a_missing_profile_ends_the_command_before_any_request() {
 #[test]
 fn mutating_commands_announce_the_account_without_needing_sts() {
     let send = |has_sts, more: &[&str]| {
-        let (url, _authorizations) = endpoint(has_sts);
+        let (url, _authorizations) = start_endpoint(has_sts);
         stderr(&redeliver(&[&SEND[..], &["--endpoint-url", &url], more].concat()))
     };
     let queue = "sending tests/one-message.jsonl to arn:aws:sqs:eu-central-1:123456789012:orders";

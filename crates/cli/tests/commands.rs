@@ -35,7 +35,7 @@ fn stdout(output: &Output) -> String {
 }
 
 #[test]
-fn every_help_has_examples_and_exit_codes() {
+fn every_help_text_has_examples_and_exit_codes() {
     let all = stdout(&redeliver(&["--help"]));
     for command in COMMANDS {
         assert!(all.contains(&format!("\n  {command} ")), "{command} in {all}");
@@ -47,7 +47,7 @@ fn every_help_has_examples_and_exit_codes() {
 
 /// Scripts depend on the exit codes.
 #[test]
-fn the_docs_have_the_exit_codes_of_each_command() {
+fn the_docs_list_the_exit_codes_of_each_command() {
     let page = include_str!("../../../docs/exit-codes.md");
     for command in COMMANDS {
         let help = stdout(&redeliver(&[command, "--help"]));

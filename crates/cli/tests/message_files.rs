@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use endpoint::endpoint;
+use endpoint::start_endpoint;
 use serde_json::Value;
 
 const VALID: &str = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{}}"#;
@@ -43,7 +43,7 @@ fn run(arguments: &[&str], url: &str, input: Option<&[u8]>) -> Output {
 }
 
 /// Parses the findings in the output: `NAME:LINE: WORDS`.
-fn findings(text: &str, name: &str) -> Vec<(usize, String)> {
+fn parse_findings(text: &str, name: &str) -> Vec<(usize, String)> {
     let lines = text.lines().map(|line| line.trim_start_matches("warning: "));
     let parts = lines.filter_map(|line| line.strip_prefix(name)?.strip_prefix(':')?.split_once(": "));
     parts.filter_map(|(line, words)| Some((line.parse().ok()?, words.to_owned()))).collect()
@@ -56,7 +56,7 @@ fn verdict(output: &Output, name: &str, parse: impl Fn(&str) -> (u64, Vec<(usize
         return Err(words.to_owned());
     }
     let (valid, mut invalid) = parse(str::from_utf8(&output.stdout).expect("UTF-8"));
-    invalid.extend(findings(&reported, name));
+    invalid.extend(parse_findings(&reported, name));
     invalid.sort();
     Ok((valid, invalid))
 }
@@ -69,13 +69,13 @@ fn verdicts(input: &[u8], from_file: bool) -> [FileVerdict; 3] {
     let file = file.to_str().expect("UTF-8");
     let (argument, name, piped) =
         if from_file { (file, file, None) } else { ("-", "standard input", Some(input)) };
-    let (url, _requests) = endpoint(true);
+    let (url, _requests) = start_endpoint(true);
 
     let check = run(&["check", argument], &url, piped);
     let mut check = verdict(&check, name, |said| {
         let valid =
             said.strip_prefix(&format!("{name}: ")).and_then(|said| said.split(' ').next()?.parse().ok());
-        (valid.unwrap_or(0), findings(said, name))
+        (valid.unwrap_or(0), parse_findings(said, name))
     });
     let queue = "http://127.0.0.1:9/123456789012/orders";
     let send = run(&["send", argument, "--queue", queue, "--format", "json"], &url, piped);
@@ -242,7 +242,7 @@ fn final_records_and_backups_are_distinguished_from_messages() {
 /// Whatever the input is, an error must not contain characters that control the terminal.
 #[test]
 fn errors_show_hostile_input_safely() {
-    let (url, _requests) = endpoint(true);
+    let (url, _requests) = start_endpoint(true);
     let hostile = "\u{9b}31m\u{202e}\u{200b}";
     let shown = r"\u{9b}31m\u{202e}\u{200b}";
     let refused = [
@@ -259,7 +259,7 @@ fn errors_show_hostile_input_safely() {
 
 /// If one of them accepted the file, it would resend messages that are recorded only in the other command's journal.
 #[test]
-fn send_and_redrive_reject_a_file_that_the_other_has_started() {
+fn send_and_redrive_reject_a_file_the_other_has_begun_to_send() {
     for (journal, begun_by, refused) in [
         ("dead.jsonl.sent", "redeliver send --backup", ["redrive", "dead.jsonl", "--to", "orders"]),
         ("dead.jsonl.redriven", "redeliver redrive", ["send", "--backup", "dead.jsonl", "--queue=orders"]),

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use maud::html;
-use redeliver_dead_letters::files::keep_private;
+use redeliver_dead_letters::files::make_private;
 use redeliver_operator::markup;
 use redeliver_platform::process::shield_from_interrupts;
 use tempfile::NamedTempFile;
@@ -59,7 +59,7 @@ fn select_opener(
 fn write_link_page(link: &str, folder: &Path) -> io::Result<NamedTempFile> {
     let mut file =
         tempfile::Builder::new().prefix("redeliver-console-").suffix(".html").tempfile_in(folder)?;
-    keep_private(file.as_file())?;
+    make_private(file.as_file())?;
     let head = html! { meta http-equiv="refresh" content={"0; url=" (link)}; };
     let body =
         html! { main { h1 { "redeliver console" } p { a href=(link) { "Continue to the console" } } } };
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_link_page_is_private_and_removed_with_the_console() {
+    fn the_link_page_is_private_and_removed_when_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let file = write_link_page("http://127.0.0.1:1/path/?token=secret", folder.path()).unwrap();
         let text = std::fs::read_to_string(file.path()).unwrap();

@@ -12,7 +12,7 @@ use redeliver_operator::dead_letter_source::{DeadLetterSource, open_file};
 use redeliver_operator::files::FileError;
 use redeliver_operator::message_file::is_standard_input;
 use redeliver_operator::queues::{
-    AwsConnection, DeadLetterQueue, OneQueue, QueueAddress, QueueSelection, name_in,
+    AwsConnection, DeadLetterQueue, OneQueue, QueueAddress, QueueSelection, queue_name_from_arn,
 };
 use redeliver_operator::status::containers::Containers;
 use redeliver_operator::{CommandFailure, UsageError};
@@ -79,7 +79,7 @@ impl ConsoleDeployment {
         }
         let causes = known_causes.map_or_else(|| folder.join(causes_file_name(&from)), Path::to_owned);
         Ok(Self {
-            name: which.deployment_name().unwrap_or_else(|| name_in(&from).to_owned()),
+            name: which.deployment_name().unwrap_or_else(|| queue_name_from_arn(&from).to_owned()),
             source: DeadLetterSource { file: None, queue },
             period: PeriodArgs::default(),
             queues,
@@ -107,7 +107,7 @@ impl ConsoleDeployment {
                 (archive.as_str().to_owned(), archive.as_str().to_owned())
             }
             None => {
-                let file = open_rereadable(path)?;
+                let file = open_rereadable_file(path)?;
                 (path.file_name().unwrap_or_default().display().to_string(), file.arn().to_owned())
             }
         };
@@ -154,12 +154,12 @@ impl ConsoleDeployment {
 
     /// Returns the name of the DLQ or the file.
     pub(crate) fn dlq_name(&self) -> &str {
-        if self.is_file() { &self.name } else { name_in(&self.from) }
+        if self.is_file() { &self.name } else { queue_name_from_arn(&self.from) }
     }
 }
 
 /// Opens a file that can be read again for each reading.
-fn open_rereadable(path: &Path) -> Result<FileQueue, CommandFailure> {
+fn open_rereadable_file(path: &Path) -> Result<FileQueue, CommandFailure> {
     // `open_file` reports a missing file or a folder.
     let is_pipe = path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir());
     if is_standard_input(path) || is_pipe {

@@ -20,7 +20,7 @@ use crate::deployment::ConsoleDeployment;
 use crate::error::{PageError, PageResult};
 use crate::layout::{NAVIGATION_TABS, NavigationTab, render_document};
 use crate::plans::decide::NOT_IN_SNAPSHOT;
-use crate::request::InPath;
+use crate::request::PathParams;
 use crate::site::Site;
 use crate::url::percent_encode;
 
@@ -50,7 +50,8 @@ impl FromRequestParts<Arc<Site>> for DeploymentRequest {
         struct DeploymentPath {
             deployment: usize,
         }
-        let InPath(DeploymentPath { deployment: number }) = InPath::from_request_parts(parts, site).await?;
+        let PathParams(DeploymentPath { deployment: number }) =
+            PathParams::from_request_parts(parts, site).await?;
         match site.deployments.get(number) {
             Some(_) => Ok(Self { site: Arc::clone(site), number }),
             None => Err(PageError::not_found("There is no such deployment here.")),
@@ -83,7 +84,7 @@ impl DeploymentRequest {
         let Site { guard, deployments, fleet, .. } = &*self.site;
         let base = guard.base_path();
         let places =
-            NAVIGATION_TABS.into_iter().filter(|(other, ..)| !self.is_file() || other.has_file_page());
+            NAVIGATION_TABS.into_iter().filter(|(other, ..)| !self.is_file() || other.exists_for_files());
         let navigation = html! {
             nav aria-label="Pages" {
                 @if deployments.len() > 1 || fleet.is_some() { a href=(base) { "All" } }
@@ -99,7 +100,7 @@ impl DeploymentRequest {
     }
 
     /// Returns an error for a file or an archive, which can only be shown.
-    pub(crate) fn check_queue(&self) -> Result<(), PageError> {
+    pub(crate) fn check_is_queue(&self) -> Result<(), PageError> {
         self.read_only_hint().map_or(Ok(()), |why| Err(PageError::not_found(why)))
     }
 
@@ -147,7 +148,7 @@ impl FromRequestParts<Arc<Site>> for DeadLetterRequest {
 
     async fn from_request_parts(parts: &mut Parts, site: &Arc<Site>) -> Result<Self, PageError> {
         let at = DeploymentRequest::from_request_parts(parts, site).await?;
-        let InPath(PathId { id }) = InPath::from_request_parts(parts, site).await?;
+        let PathParams(PathId { id }) = PathParams::from_request_parts(parts, site).await?;
         let snapshot = at.last_snapshot()?;
         let letter =
             snapshot.find_letter(&id).cloned().ok_or_else(|| PageError::not_found(NOT_IN_SNAPSHOT))?;

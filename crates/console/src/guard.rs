@@ -216,7 +216,7 @@ mod tests {
     const ORIGIN: (&str, &str) = ("origin", "http://127.0.0.1:4711");
 
     #[test]
-    fn the_link_admits_and_its_token_moves_to_the_cookie() {
+    fn the_link_admits_the_user_and_its_token_moves_to_the_cookie() {
         let guard = guard(false);
         assert_eq!(decide_admission(&guard, &Method::GET, &[], Some("a=b&token=secret")), Admission::Enters);
         assert_eq!(

@@ -35,7 +35,7 @@ pub(crate) enum NavigationTab {
 
 impl NavigationTab {
     /// True for the page that also exists for a file.
-    pub(crate) const fn has_file_page(self) -> bool {
+    pub(crate) const fn exists_for_files(self) -> bool {
         matches!(self, Self::DeadLetters)
     }
 }

@@ -33,7 +33,7 @@ use redeliver_operator::files::read_schema;
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::queues::{AwsConnection, OneQueue, QueueAddress};
 use redeliver_operator::status::containers::{Containers, MetricsUrl};
-use redeliver_operator::terminal::help::{CONNECT, Closing, SHOW, VALIDATE};
+use redeliver_operator::terminal::help::{CONNECT, HelpFooter, SHOW, VALIDATE};
 use redeliver_operator::terminal::output::OutputArgs;
 use redeliver_operator::terminal::signals::Signals;
 use redeliver_operator::terminal::stderr;
@@ -51,7 +51,7 @@ use session::Session;
 use site::Site;
 
 /// The closing text of the help for `console`.
-const CLOSING: Closing = Closing {
+const CLOSING: HelpFooter = HelpFooter {
     command: "console",
     page: "console",
     examples: &[
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_are_allowed_for_one_deployment() {
+    fn metrics_are_allowed_only_for_a_single_deployment() {
         let url = ["console", "--metrics", "http://127.0.0.1:1/metrics"];
         let with = |more: &[&str]| metrics_containers(&Program::parse_from(url.iter().chain(more)).arguments);
         let why = with(&["--stack", "a", "--stack", "b"]).unwrap_err().to_string();

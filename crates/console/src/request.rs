@@ -8,15 +8,15 @@ use serde::de::DeserializeOwned;
 use crate::error::PageError;
 
 /// Parameters from the path.
-pub(crate) struct InPath<T>(pub(crate) T);
+pub(crate) struct PathParams<T>(pub(crate) T);
 
 /// Parameters from the query.
-pub(crate) struct InQuery<T>(pub(crate) T);
+pub(crate) struct QueryParams<T>(pub(crate) T);
 
 /// Fields of a form.
-pub(crate) struct InForm<T>(pub(crate) T);
+pub(crate) struct FormFields<T>(pub(crate) T);
 
-impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for InPath<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathParams<T> {
     type Rejection = PageError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, PageError> {
@@ -27,7 +27,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for InPath<
     }
 }
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for InQuery<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
     type Rejection = PageError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, PageError> {
@@ -41,7 +41,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for InQuery<T> {
     }
 }
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for InForm<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for FormFields<T> {
     type Rejection = PageError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, PageError> {
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_button_belongs_to_the_page_above_it() {
+    fn an_action_url_maps_to_the_page_with_its_button() {
         for (address, page) in [
             ("/s/fleet", "/s/"),
             ("/s/", "/s/"),

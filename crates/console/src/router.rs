@@ -24,7 +24,7 @@ use crate::pages::{
     bulk_edit, cause, dead_letter, dead_letters, edit, fleet, pause, plans, start_form, status,
 };
 use crate::plans::runner::StartError;
-use crate::request::{self, InForm, InPath, InQuery};
+use crate::request::{self, FormFields, PathParams, QueryParams};
 use crate::server_sent_events::stream_part;
 use crate::session::RenewedLink;
 use crate::site::Site;
@@ -44,7 +44,7 @@ pub(crate) fn build_router(site: Arc<Site>) -> Router {
         .route(&at("fleet"), post(survey_fleet))
         .route(&at("fleet/live"), get(stream_fleet))
         .route(&at("console.js"), get(serve_script))
-        .route(ALIVE, get(serve_alive).post(renew_link))
+        .route(ALIVE, get(serve_liveness).post(renew_link))
         .route(&at("{deployment}/"), get(show_status))
         .route(&at("{deployment}/live"), get(stream_status))
         .route(&at("{deployment}/letters"), get(list_dead_letters))
@@ -57,8 +57,8 @@ pub(crate) fn build_router(site: Arc<Site>) -> Router {
         .route(&at("{deployment}/letters/{id}"), get(show_dead_letter))
         .route(&at("{deployment}/letters/{id}/edit"), get(edit_dead_letter))
         .route(&at("{deployment}/letters/{id}/check"), post(check_edit))
-        .route(&at("{deployment}/edit"), get(edit_selected))
-        .route(&at("{deployment}/edit/check"), post(check_edit_of_selected))
+        .route(&at("{deployment}/edit"), get(show_bulk_edit))
+        .route(&at("{deployment}/edit/check"), post(check_bulk_edit))
         .route(&at("{deployment}/plans"), get(list_plans).post(make_plan))
         .route(&at("{deployment}/plans/{id}"), get(show_plan))
         .route(&at("{deployment}/plans/{id}/live"), get(stream_plan))
@@ -151,13 +151,13 @@ async fn serve_script(State(site): SiteState) -> Response {
 }
 
 /// Responds to anyone on this machine: the response contains nothing that grants access.
-async fn serve_alive(State(site): SiteState) -> Response {
+async fn serve_liveness(State(site): SiteState) -> Response {
     json_response(&site.session.liveness_response())
 }
 
 /// Sends the new link to a page from the previous run.
 async fn renew_link(State(site): SiteState, ticket: String) -> Response {
-    if !site.session.matches_previous(&ticket) {
+    if !site.session.matches_previous_ticket(&ticket) {
         return StatusCode::UNAUTHORIZED.into_response();
     }
     json_response(&RenewedLink { link: site.guard.entry_link(), secrets: site.session.page_secrets() })
@@ -193,7 +193,7 @@ async fn survey_fleet(State(site): SiteState) -> PageResult {
 
 async fn stream_fleet(State(site): SiteState) -> Response {
     stream_part(move || {
-        site.fleet.as_ref().filter(|fleet| fleet.is_running()).map(|_| fleet::render_survey_waiting())
+        site.fleet.as_ref().filter(|fleet| fleet.is_running()).map(|_| fleet::render_survey_placeholder())
     })
 }
 
@@ -215,8 +215,8 @@ async fn stream_status(at: DeploymentRequest) -> Response {
 
 async fn list_dead_letters(
     at: DeploymentRequest,
-    InQuery(selection): InQuery<Selection>,
-    InQuery(paging): InQuery<dead_letters::Paging>,
+    QueryParams(selection): QueryParams<Selection>,
+    QueryParams(paging): QueryParams<dead_letters::Paging>,
 ) -> PageResult {
     at.reading.start_first_reading(&at.source, at.period);
     let body = at.run_blocking(move |at| dead_letters::render_dead_letters(at, &selection, paging)).await;
@@ -242,15 +242,18 @@ async fn stream_arrivals(at: DeploymentRequest) -> Response {
     })
 }
 
-async fn restart_reading(at: DeploymentRequest, InQuery(selection): InQuery<Selection>) -> PageResult {
+async fn restart_reading(
+    at: DeploymentRequest,
+    QueryParams(selection): QueryParams<Selection>,
+) -> PageResult {
     at.reading.start_reading(&at.source, at.period);
-    redirect_to(&selection.page_address(&at.page_path("letters")))
+    redirect_to(&selection.page_url(&at.page_path("letters")))
 }
 
 async fn show_cause(
     at: DeploymentRequest,
-    InPath(PathId { id }): InPath<PathId>,
-    InQuery(selection): InQuery<Selection>,
+    PathParams(PathId { id }): PathParams<PathId>,
+    QueryParams(selection): QueryParams<Selection>,
 ) -> PageResult {
     // The URL can be opened in a new console, which has read nothing yet.
     if at.reading.last_seen.last_result().is_none() {
@@ -266,10 +269,10 @@ async fn show_cause(
 
 async fn mark_cause<F: Into<Mark>>(
     at: DeploymentRequest,
-    InPath(PathId { id }): InPath<PathId>,
-    InForm(mark): InForm<F>,
+    PathParams(PathId { id }): PathParams<PathId>,
+    FormFields(mark): FormFields<F>,
 ) -> PageResult {
-    at.check_queue()?;
+    at.check_is_queue()?;
     let path = at.cause_path(&id);
     let mark = mark.into();
     let write = move |at: &DeploymentRequest| {
@@ -281,7 +284,7 @@ async fn mark_cause<F: Into<Mark>>(
 
 async fn show_dead_letter(
     request: DeadLetterRequest,
-    InQuery(parameters): InQuery<dead_letter::Parameters>,
+    QueryParams(parameters): QueryParams<dead_letter::Parameters>,
 ) -> PageResult {
     request.at.render_page(
         NavigationTab::DeadLetters,
@@ -291,7 +294,7 @@ async fn show_dead_letter(
 }
 
 async fn edit_dead_letter(request: DeadLetterRequest) -> PageResult {
-    request.at.check_queue()?;
+    request.at.check_is_queue()?;
     request.at.render_page(
         NavigationTab::DeadLetters,
         "Edit and send back",
@@ -299,42 +302,45 @@ async fn edit_dead_letter(request: DeadLetterRequest) -> PageResult {
     )
 }
 
-async fn check_edit(request: DeadLetterRequest, InForm(edited): InForm<edit::EditForm>) -> PageResult {
+async fn check_edit(
+    request: DeadLetterRequest,
+    FormFields(edited): FormFields<edit::EditForm>,
+) -> PageResult {
     let verdict = edit::render_edit_verdict(&request, &edited)?;
     Ok(Html(escape_markup(&verdict)).into_response())
 }
 
-async fn edit_selected(at: DeploymentRequest, InQuery(selection): InQuery<Selection>) -> PageResult {
-    at.check_queue()?;
+async fn show_bulk_edit(at: DeploymentRequest, QueryParams(selection): QueryParams<Selection>) -> PageResult {
+    at.check_is_queue()?;
     let body = at.run_blocking(move |at| bulk_edit::render_bulk_form(at, &selection)).await;
     let body = body.map_err(|trouble| trouble.with_back_link(&at.page_path("letters")))?;
     at.render_page(NavigationTab::DeadLetters, "Edit and send back", &body)
 }
 
-async fn check_edit_of_selected(at: DeploymentRequest, InForm(form): InForm<plans::PlanForm>) -> PageResult {
+async fn check_bulk_edit(at: DeploymentRequest, FormFields(form): FormFields<plans::PlanForm>) -> PageResult {
     let verdict = at.run_blocking(move |at| form.edit_verdict(at)).await?;
     Ok(Html(escape_markup(&verdict)).into_response())
 }
 
 async fn list_plans(at: DeploymentRequest) -> PageResult {
-    at.check_queue()?;
+    at.check_is_queue()?;
     let body = at.run_blocking(|at| Ok(plans::render_plans(at))).await?;
     at.render_page(NavigationTab::Plans, "Plans", &body)
 }
 
-async fn make_plan(at: DeploymentRequest, InForm(form): InForm<plans::PlanForm>) -> PageResult {
+async fn make_plan(at: DeploymentRequest, FormFields(form): FormFields<plans::PlanForm>) -> PageResult {
     let plan = at.run_blocking(move |at| plans::make_plan(at, &form)).await?;
     let path = at.page_path(&format!("plans/{}", plan.id));
     at.runner.keep_plan(plan);
     redirect_to(&path)
 }
 
-async fn show_plan(at: DeploymentRequest, InPath(PathId { id }): InPath<PathId>) -> PageResult {
+async fn show_plan(at: DeploymentRequest, PathParams(PathId { id }): PathParams<PathId>) -> PageResult {
     let TitledPage { title, body } = at.run_blocking(move |at| plans::render_plan(at, &id)).await?;
     at.render_page(NavigationTab::Plans, &title, &body)
 }
 
-async fn stream_plan(at: DeploymentRequest, InPath(PathId { id }): InPath<PathId>) -> Response {
+async fn stream_plan(at: DeploymentRequest, PathParams(PathId { id }): PathParams<PathId>) -> Response {
     stream_part(move || {
         at.runner.find_running(&id).map(|running| plans::render_progress(&running, SystemClock.now()))
     })
@@ -342,8 +348,8 @@ async fn stream_plan(at: DeploymentRequest, InPath(PathId { id }): InPath<PathId
 
 async fn start_plan(
     at: DeploymentRequest,
-    InPath(PathId { id }): InPath<PathId>,
-    InForm(pace): InForm<start_form::PaceForm>,
+    PathParams(PathId { id }): PathParams<PathId>,
+    FormFields(pace): FormFields<start_form::PaceForm>,
 ) -> PageResult {
     let path = at.page_path(&format!("plans/{id}"));
     let wanted = pace.parse_request().map_err(|wrong| PageError::from(wrong).with_back_link(&path))?;
@@ -359,21 +365,21 @@ async fn start_plan(
     }
 }
 
-async fn pause_plan(at: DeploymentRequest, InPath(PathId { id }): InPath<PathId>) -> PageResult {
+async fn pause_plan(at: DeploymentRequest, PathParams(PathId { id }): PathParams<PathId>) -> PageResult {
     at.runner.pause_run(&id);
     redirect_to(&at.page_path(&format!("plans/{id}")))
 }
 
-async fn cancel_plan(at: DeploymentRequest, InPath(PathId { id }): InPath<PathId>) -> PageResult {
+async fn cancel_plan(at: DeploymentRequest, PathParams(PathId { id }): PathParams<PathId>) -> PageResult {
     let path = at.page_path(&format!("plans/{id}"));
     let cancelled = at.run_blocking(move |at| at.runner.cancel_plan(&at.from, &id)).await;
     cancelled.map_err(|trouble| trouble.with_back_link(&path))?;
     redirect_to(&at.page_path("plans"))
 }
 
-async fn restore_plan(at: DeploymentRequest, InPath(PathId { id }): InPath<PathId>) -> PageResult {
+async fn restore_plan(at: DeploymentRequest, PathParams(PathId { id }): PathParams<PathId>) -> PageResult {
     let back = at.page_path(&format!("plans/{id}"));
-    let plan = at.run_blocking(move |at| plans::make_restore(at, &id)).await;
+    let plan = at.run_blocking(move |at| plans::make_restore_plan(at, &id)).await;
     let plan = plan.map_err(|trouble| trouble.with_back_link(&back))?;
     let path = at.page_path(&format!("plans/{}", plan.id));
     at.runner.keep_plan(plan);
@@ -381,7 +387,7 @@ async fn restore_plan(at: DeploymentRequest, InPath(PathId { id }): InPath<PathI
 }
 
 async fn show_switches(at: DeploymentRequest) -> PageResult {
-    at.check_queue()?;
+    at.check_is_queue()?;
     at.status.keep_polling(&at.queues, &at.connection, &at.from);
     at.render_page(NavigationTab::Pause, "Pause and resume", &pause::render_switches(&at))
 }
@@ -390,13 +396,16 @@ async fn show_switches(at: DeploymentRequest) -> PageResult {
 async fn stream_switches(at: DeploymentRequest) -> Response {
     stream_part(move || {
         at.status.keep_polling(&at.queues, &at.connection, &at.from);
-        if at.status.last_seen.last_result().is_some() { None } else { Some(status::render_waiting(&at)) }
+        if at.status.last_seen.last_result().is_some() { None } else { Some(status::render_placeholder(&at)) }
     })
 }
 
-async fn switch_queues(at: DeploymentRequest, InForm(wanted): InForm<pause::SwitchForm>) -> PageResult {
+async fn switch_queues(
+    at: DeploymentRequest,
+    FormFields(wanted): FormFields<pause::SwitchForm>,
+) -> PageResult {
     let switching = at.site.switch_lock.lock().await;
-    let lines = pause::switch_readers(&at, wanted).await?;
+    let lines = pause::pause_or_resume_readers(&at, wanted).await?;
     drop(switching);
     let body = html! {
         pre role="status" tabindex="0" aria-label="Result" { (lines) }

@@ -93,7 +93,7 @@ impl Session {
     }
 
     /// True if the ticket is that of the previous run.
-    pub(crate) fn matches_previous(&self, ticket: &str) -> bool {
+    pub(crate) fn matches_previous_ticket(&self, ticket: &str) -> bool {
         self.before.as_ref().is_some_and(|before| before.ticket.matches_guess(ticket))
     }
 }
@@ -130,22 +130,26 @@ mod tests {
         assert!(first.liveness_response().proof.is_none());
         let second = start_session(folder.path(), "orders");
         assert_eq!(second.liveness_response().proof, Some(first.own.proof.as_str()));
-        assert!(second.matches_previous(first.own.ticket.as_str()) && !second.matches_previous("guessed"));
-        assert!(!second.matches_previous(second.own.ticket.as_str()), "its own pages have its cookie");
+        assert!(
+            second.matches_previous_ticket(first.own.ticket.as_str())
+                && !second.matches_previous_ticket("guessed")
+        );
+        assert!(!second.matches_previous_ticket(second.own.ticket.as_str()), "its own pages have its cookie");
         let third = start_session(folder.path(), "orders");
         assert!(
-            !third.matches_previous(first.own.ticket.as_str()),
+            !third.matches_previous_ticket(first.own.ticket.as_str()),
             "a ticket of an earlier start is rejected"
         );
     }
 
     #[test]
-    fn a_session_of_another_command_or_user_is_not_restored() {
+    fn a_session_from_another_command_or_user_is_not_restored() {
         let folder = tempfile::tempdir().unwrap();
         let first = start_session(folder.path(), "orders");
         let other = start_session(folder.path(), "payments");
         assert!(
-            other.liveness_response().proof.is_none() && !other.matches_previous(first.own.ticket.as_str())
+            other.liveness_response().proof.is_none()
+                && !other.matches_previous_ticket(first.own.ticket.as_str())
         );
         let path = folder.path().join("redeliver-console-8722.json");
         let mode = |mode| {

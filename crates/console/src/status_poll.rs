@@ -12,7 +12,7 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock as _, QueueDepth as _};
 use redeliver_operator::CommandFailure;
 use redeliver_operator::queues::{AwsConnection, OpenQueue, QueueCounts, QueueSelection};
-use redeliver_operator::status::containers::{Containers, History};
+use redeliver_operator::status::containers::{Containers, CounterHistory};
 use redeliver_operator::status::day::Day;
 use redeliver_operator::status::{MetricsClient, Problem, QueriedService, QueueFlow, Status, query_status};
 
@@ -35,7 +35,7 @@ pub(crate) struct StatusPoll {
     /// The containers given with `--metrics`.
     containers: Option<Containers>,
     /// The containers' counters so far.
-    history: Mutex<History>,
+    history: Mutex<CounterHistory>,
 }
 
 /// A deployment's status at a given time.

@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use crate::arrival::Arrival;
-use crate::deliver::Outgoing;
+use crate::deliver::PendingSend;
 use crate::failure::{Delivery, Failure, HandOff, Stage, metadata_in_current_generation};
 use crate::handler::Message;
 use crate::message::BodyForm;
-use crate::message::envelope::with_metadata;
+use crate::message::envelope::splice_metadata;
 use crate::message::metadata::{Metadata, RetryMetadata};
 use crate::message::outage::Outage;
 use crate::message::plain::PlainMessage;
@@ -189,7 +189,7 @@ impl AcceptedMessage {
         let ReceivedMessage { body, attributes, .. } = self.record();
         match &self.place {
             MetadataPlace::Envelope(inside) => {
-                let body = with_metadata(body, inside, retry.json_members());
+                let body = splice_metadata(body, inside, retry.json_members());
                 let bytes = body.len() + attributes_size(attributes);
                 Some(ResizedMessage { rewritten: RewrittenPart::Body(body), bytes })
             }
@@ -204,11 +204,11 @@ impl AcceptedMessage {
 
 impl RefusedMessage {
     /// Creates a verdict for the annotation queue. `hand_off` is the failure that arrived with the message, if any.
-    pub fn give_up(self, stage: Stage, hand_off: Option<HandOff>, now: Timestamp) -> Outgoing {
+    pub fn give_up(self, stage: Stage, hand_off: Option<HandOff>, now: Timestamp) -> PendingSend {
         let Self { arrival, invalid } = self;
         let reason = invalid.reason();
         let failure = match hand_off {
-            Some(hand_off) => Failure::from(hand_off).into_invalid_message(reason, &invalid),
+            Some(hand_off) => Failure::from(hand_off).into_invalid_message_failure(reason, &invalid),
             None => Failure::for_invalid_message(reason, &invalid, arrival.delivery(now)),
         };
         arrival.give_up(None, stage, failure, reason.into())
@@ -218,7 +218,7 @@ impl RefusedMessage {
 impl FailedMessage {
     /// Creates a verdict for the annotation queue. `attempts` is the number of retries made, or `None` if the body
     /// contains it.
-    pub fn give_up(self, attempts: Option<u32>, give_up: GiveUp) -> Outgoing {
+    pub fn give_up(self, attempts: Option<u32>, give_up: GiveUp) -> PendingSend {
         let Self { accepted, hand_off, stage, span, .. } = self;
         let AcceptedMessage { arrival, metadata, place, .. } = accepted;
         let arrival = match place {
@@ -230,7 +230,7 @@ impl FailedMessage {
     }
 
     /// Returns the unchanged message for the intermediate DLQ, with the longest `DelaySeconds`.
-    pub(crate) fn into_hop(self, due_at: Timestamp) -> Outgoing {
+    pub(crate) fn into_hop(self, due_at: Timestamp) -> PendingSend {
         self.accepted.into_arrival().into_hop(self.hand_off, due_at).with_span(self.span)
     }
 }

@@ -11,14 +11,14 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures_util::future::join_all;
 
-use crate::deliver::{Outgoing, settle_one};
+use crate::deliver::{PendingSend, settle_one};
 use crate::events::Event;
 use crate::fault::EntryError;
 use crate::message::{Content, ReceivedMessage, Timestamp};
 use crate::ports::{Clock, ObjectStore, Observer};
 pub use layout::{ArchiveLayout, Death, Prefix, PrefixError, deployment_name};
 pub use line::{ArchivedAttribute, ArchivedMessage};
-pub use omit::{OMITTED, Omit, OmitError};
+pub use omit::{OMITTED, OmitError, OmitList};
 
 /// The archive of a deployment.
 #[derive(Clone, Debug)]
@@ -26,14 +26,14 @@ pub struct Archive<S> {
     pub store: S,
     pub layout: ArchiveLayout,
     /// Values that the archive must not contain.
-    pub omit: Omit,
+    pub omit: OmitList,
 }
 
 /// A final record, to be written to the archive and sent to the final DLQ.
 #[derive(Debug)]
 #[must_use = "the record is received again unless it is archived and sent"]
 pub struct FinalRecord {
-    pub outgoing: Outgoing,
+    pub outgoing: PendingSend,
     pub death: Death,
     /// The received message on which the record is based, without its content.
     pub received: ReceivedMessage,
@@ -42,7 +42,7 @@ pub struct FinalRecord {
 /// A final record that may be sent to the final DLQ: it is archived, or the deployment has no archive.
 #[derive(Debug)]
 #[must_use = "the record is received again unless it is sent"]
-pub struct ReleasedRecord(Outgoing);
+pub struct ReleasedRecord(PendingSend);
 
 impl ReleasedRecord {
     /// Releases a record in a deployment without an archive.
@@ -51,7 +51,7 @@ impl ReleasedRecord {
     }
 
     /// Returns the record to send.
-    pub fn into_outgoing(self) -> Outgoing {
+    pub fn into_outgoing(self) -> PendingSend {
         self.0
     }
 }

@@ -1,6 +1,6 @@
 //! Opens a received record: separates redeliver's attributes from the producer's, and builds the messages to send.
 
-use crate::deliver::Outgoing;
+use crate::deliver::PendingSend;
 use crate::events::Event;
 use crate::failure::annotation::{Annotation, DeadLetter, annotate_attributes};
 use crate::failure::{
@@ -84,7 +84,7 @@ impl Arrival {
             source_queue_arn: queue.clone(),
             ..Delivery::from_record(record, came_back, origin, failed_at)
         };
-        HandOff::for_unanswered(details, delivery).into()
+        HandOff::for_unanswered_receives(details, delivery).into()
     }
 
     /// Takes the verdict out of a message received from the annotation queue.
@@ -130,19 +130,19 @@ impl Arrival {
 
     /// Attaches the failure to the message.
     pub fn with_hand_off(self, hand_off: &HandOff) -> Self {
-        self.with_attached(|producer, body_bytes, trace_header| {
+        self.with_attached_document(|producer, body_bytes, trace_header| {
             hand_off.attach_to(producer, body_bytes, trace_header)
         })
     }
 
     /// Attaches the failure and the due time of the retry to the message.
     pub fn with_hop(self, hop: &Hop) -> Self {
-        self.with_attached(|producer, body_bytes, trace_header| {
+        self.with_attached_document(|producer, body_bytes, trace_header| {
             hop.attach_to(producer, body_bytes, trace_header)
         })
     }
 
-    fn with_attached(
+    fn with_attached_document(
         self,
         attach: impl FnOnce(&Attributes, usize, Option<&str>) -> AttachedDocument,
     ) -> Self {
@@ -153,13 +153,13 @@ impl Arrival {
     }
 
     /// Returns the unchanged message for the intermediate DLQ, with the longest `DelaySeconds`.
-    pub fn into_hop(self, hand_off: HandOff, due_at: Timestamp) -> Outgoing {
+    pub fn into_hop(self, hand_off: HandOff, due_at: Timestamp) -> PendingSend {
         self.with_hop(&Hop { hand_off, due_at }).pass_on(DelaySeconds::MAX, None)
     }
 
     /// Converts to a message for another queue, or for the message's own queue again. Once the send is confirmed, the
     /// record is done and `confirmed` is reported.
-    pub fn pass_on(self, delay: DelaySeconds, confirmed: impl Into<Option<Event>>) -> Outgoing {
+    pub fn pass_on(self, delay: DelaySeconds, confirmed: impl Into<Option<Event>>) -> PendingSend {
         let ReceivedMessage {
             sqs_message_id,
             receipt_handle,
@@ -171,7 +171,7 @@ impl Arrival {
         } = self.record;
         let deduplication_id = None; // the queues are standard queues
         let content = Content { body, attributes, message_group_id, deduplication_id, trace_header, delay };
-        Outgoing::new(Receipt::new(sqs_message_id, receipt_handle), content, confirmed)
+        PendingSend::new(Receipt::new(sqs_message_id, receipt_handle), content, confirmed)
     }
 
     /// Attaches a verdict to the message, for the annotation queue. `message_id` is for the log.
@@ -181,7 +181,7 @@ impl Arrival {
         stage: Stage,
         failure: Failure,
         GiveUp { reason, explanation }: GiveUp,
-    ) -> Outgoing {
+    ) -> PendingSend {
         let given_up = Event::GivenUp {
             message_id,
             sqs_message_id: self.record.sqs_message_id.clone(),
@@ -190,7 +190,7 @@ impl Arrival {
         };
         let case = Some(VerdictDetails { stage: Some(stage.into()), explanation, failure });
         let verdict = Verdict { code: reason.into(), case };
-        self.with_attached(|producer, body_bytes, trace_header| {
+        self.with_attached_document(|producer, body_bytes, trace_header| {
             verdict.attach_to(producer, body_bytes, trace_header)
         })
         .pass_on(DelaySeconds::ZERO, given_up)
@@ -203,8 +203,8 @@ impl Arrival {
         annotation: &Annotation,
         verdict: &Verdict,
         dead_lettered: Event,
-    ) -> Outgoing {
-        self.with_attached(|producer, body_bytes, trace_header| {
+    ) -> PendingSend {
+        self.with_attached_document(|producer, body_bytes, trace_header| {
             let attributes = annotate_attributes(producer, body_bytes, annotation);
             // If the attribute with this name has not changed, it is the producer's own.
             let fits = attributes.get(DEAD_LETTER) != producer.get(DEAD_LETTER);
@@ -233,7 +233,7 @@ pub fn trace_header_and_verdict(record: &ReceivedMessage) -> (Option<String>, Op
 #[must_use]
 pub fn has_document(record: &ReceivedMessage) -> bool {
     let failure = record.attributes.get(FAILURE).and_then(RawFailure::from_attribute);
-    failure.is_some_and(|failure| failure.has_function_members())
+    failure.is_some_and(|failure| failure.is_written_by_a_function())
         || strip_annotation(&record.attributes).is_some()
         || split_trace_header(record.trace_header.clone()).failure.is_some()
 }

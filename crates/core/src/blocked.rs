@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::arrival::Arrival;
 use crate::decide::QueueTimes;
-use crate::deliver::{NOTICE_DELAY, Outgoing, time_until};
+use crate::deliver::{NOTICE_DELAY, PendingSend, time_until};
 use crate::events::Event;
 use crate::failure::{FAILURE, Verdict};
 use crate::limits::{DelaySeconds, VisibilitySeconds};
@@ -25,7 +25,7 @@ pub fn hiding_time(
     now: Timestamp,
 ) -> Option<VisibilitySeconds> {
     let left = time_until(now, queue_times.latest_retry_time(times.sent_at)).as_secs();
-    let visibility = VisibilitySeconds::saturating(left).min(queue_times.hidden_max());
+    let visibility = VisibilitySeconds::saturating(left).min(queue_times.hidden_time_max());
     (visibility > VisibilitySeconds::ZERO).then_some(visibility)
 }
 
@@ -33,7 +33,10 @@ pub fn hiding_time(
 ///
 /// # Errors
 /// Returns the verdict if the message is so large that SQS would refuse a notice with the handle.
-pub fn block_notice(verdict: Outgoing, times: ReceiveTimes) -> Result<Outgoing, Box<Outgoing>> {
+pub fn create_blocked_notice(
+    verdict: PendingSend,
+    times: ReceiveTimes,
+) -> Result<PendingSend, Box<PendingSend>> {
     match attach_handle(&verdict, times.first_received_at) {
         Some(message) => {
             let confirmed = verdict.confirmed.map(|event| match event {
@@ -42,13 +45,13 @@ pub fn block_notice(verdict: Outgoing, times: ReceiveTimes) -> Result<Outgoing, 
                 }
                 event => event,
             });
-            Ok(Outgoing { message: Ok(message), confirmed, ..verdict })
+            Ok(PendingSend { message: Ok(message), confirmed, ..verdict })
         }
         None => Err(Box::new(verdict)),
     }
 }
 
-fn attach_handle(verdict: &Outgoing, since: Timestamp) -> Option<OutgoingMessage> {
+fn attach_handle(verdict: &PendingSend, since: Timestamp) -> Option<OutgoingMessage> {
     let content = verdict.message.as_ref().ok()?.content();
     let members = content.attributes.get(FAILURE)?.text()?.strip_prefix('{')?;
     let handle = serde_json::to_string(verdict.receipt.handle()).ok()?;

@@ -25,8 +25,8 @@ use budget::{HoldTimes, check_redrives, hold_delay, redrive_delay};
 pub use call_outcome::{CallOutcome, call_outcome, is_permanent_status};
 use due::FlooredBackoff;
 pub(crate) use due::{ARRIVAL_MARGIN, AgeLimit, DueTime, check_age, check_attempts};
-pub(crate) use on_queue::retention_give_up;
-pub use on_queue::{Attempts, QueueTimes, decide_on_queue};
+pub(crate) use on_queue::retention_exceeded;
+pub use on_queue::{Attempts, QueueTimes, decide_visibility_timeout};
 
 /// The decision on a failed message.
 #[derive(Clone, Debug, PartialEq)]

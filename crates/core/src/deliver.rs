@@ -41,7 +41,7 @@ pub async fn deliver(
     deadline: Timestamp,
     messages: Vec<OutgoingMessage>,
 ) -> Vec<EntryOutcome<String>> {
-    let delivered = deliver_counted(queue, clock, deadline, messages).await;
+    let delivered = deliver_and_count_copies(queue, clock, deadline, messages).await;
     delivered.into_iter().map(|delivered| delivered.outcome).collect()
 }
 
@@ -55,7 +55,7 @@ pub struct DeliveryOutcome<R> {
 }
 
 /// Like [`deliver`], with the number of possible copies, for callers that show it to users.
-pub async fn deliver_counted(
+pub async fn deliver_and_count_copies(
     queue: &impl QueueSender,
     clock: &impl Clock,
     deadline: Timestamp,
@@ -144,7 +144,7 @@ const ANSWER_RESERVE: Duration = Duration::from_millis(500);
 /// A message to send, with the receipt of its source record.
 #[derive(Debug)]
 #[must_use = "the record is received again unless its message is sent"]
-pub struct Outgoing {
+pub struct PendingSend {
     pub receipt: Receipt,
     /// The message, or the reason why SQS would refuse to accept it.
     pub message: Result<OutgoingMessage, UnsendableReason>,
@@ -154,7 +154,7 @@ pub struct Outgoing {
     pub span: Option<SpanContext>,
 }
 
-impl Outgoing {
+impl PendingSend {
     /// Creates a message whose source record has this receipt.
     pub fn new(receipt: Receipt, content: Content, confirmed: impl Into<Option<Event>>) -> Self {
         Self { receipt, message: OutgoingMessage::new(content), confirmed: confirmed.into(), span: None }
@@ -169,7 +169,7 @@ impl Outgoing {
 /// A record to hide on its queue.
 #[derive(Debug)]
 #[must_use = "the record becomes visible too early unless it is hidden"]
-pub struct Hiding {
+pub struct VisibilityChange {
     pub receipt: Receipt,
     /// The new visibility timeout, counted from the change.
     pub visibility: VisibilitySeconds,
@@ -199,14 +199,14 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
         &self,
         queue: &impl QueueSender,
         name: &'static str,
-        outgoing: Vec<Outgoing>,
+        outgoing: Vec<PendingSend>,
     ) -> Vec<Confirmed> {
         let mut messages = Vec::with_capacity(outgoing.len());
         let mut waiting = Vec::with_capacity(outgoing.len());
         let tracer = self.observer.tracer();
         let started = tracer.map(|_| self.clock.now());
         let mut sends = Vec::new();
-        for Outgoing { receipt, message, confirmed, span } in outgoing {
+        for PendingSend { receipt, message, confirmed, span } in outgoing {
             match message {
                 Ok(message) => {
                     sends.extend(span.map(|parent| (messages.len(), parent, message.content().delay)));
@@ -244,7 +244,7 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
     }
 
     /// Sends hops, and reports them all in one event.
-    pub async fn send_hops(&self, queue: &impl QueueSender, hops: Vec<Outgoing>) -> Vec<Confirmed> {
+    pub async fn send_hops(&self, queue: &impl QueueSender, hops: Vec<PendingSend>) -> Vec<Confirmed> {
         let done = self.send(queue, "hop", hops).await;
         // A delay of 12 hours takes 48 hops. One log line per hop would make up most of the cost of such a retry.
         let messages = u32::try_from(done.len()).unwrap_or(u32::MAX);
@@ -256,10 +256,10 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
 
     /// Hides all records, and reports each outcome to the observer. No record is completed: if a change is not
     /// confirmed, its record is received again after its current visibility timeout.
-    pub async fn hide_records(&self, queue: &impl VisibilityControl, hidings: Vec<Hiding>) {
+    pub async fn hide_records(&self, queue: &impl VisibilityControl, hidings: Vec<VisibilityChange>) {
         let receives = hidings.iter().map(|hiding| (hiding.receipt.handle().to_owned(), hiding.visibility));
         let outcomes = change_visibility(queue, self.clock, self.answer_by, receives.collect()).await;
-        for (Hiding { receipt, confirmed, .. }, outcome) in hidings.into_iter().zip(outcomes) {
+        for (VisibilityChange { receipt, confirmed, .. }, outcome) in hidings.into_iter().zip(outcomes) {
             match outcome {
                 Ok(()) => confirmed.iter().for_each(|event| self.observer.observe(event)),
                 Err(error) => self.report_not_confirmed(&receipt, "visibility", error.code),
@@ -273,7 +273,7 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
         &self,
         blocked: &impl QueueSender,
         source_queue: &impl VisibilityControl,
-        notices: Vec<(Outgoing, VisibilitySeconds)>,
+        notices: Vec<(PendingSend, VisibilitySeconds)>,
     ) {
         let visible_at = self.clock.now() + NOTICE_DELAY;
         let (notices, visibilities): (Vec<_>, Vec<_>) = notices.into_iter().unzip();
@@ -282,7 +282,7 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
         let hiding = |confirmed: Confirmed| {
             let receipt = confirmed.into_receipt();
             let visibility = visibilities[receipt.sqs_message_id()];
-            Hiding { receipt, visibility, confirmed: None }
+            VisibilityChange { receipt, visibility, confirmed: None }
         };
         let sent = self.send(blocked, "block", notices).await;
         let before_notice_is_visible = Self { answer_by: self.answer_by.min(visible_at), ..*self };
@@ -297,7 +297,7 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
 
     /// Returns the deadline for the invocation's response.
     #[must_use]
-    pub fn answer_by(&self) -> Timestamp {
+    pub fn response_deadline(&self) -> Timestamp {
         self.answer_by
     }
 

@@ -205,7 +205,7 @@ impl HandOff {
 
     /// Creates the hand-off of a message whose call did not start before the deadline.
     #[must_use]
-    pub fn for_not_started(delivery: Delivery) -> Self {
+    pub fn for_unstarted_call(delivery: Delivery) -> Self {
         Self::without_outage(
             LastError::new(NOT_STARTED, ""),
             Classification::without_delay(FailureClass::NotStarted),
@@ -242,7 +242,7 @@ impl HandOff {
     /// Creates the hand-off of a message that SQS moved after unanswered receives, for example because the function
     /// crashed. Only `details` is known.
     #[must_use]
-    pub fn for_unanswered(details: &str, delivery: Delivery) -> Self {
+    pub fn for_unanswered_receives(details: &str, delivery: Delivery) -> Self {
         let classification = Classification::without_delay(FailureClass::Unanswered);
         Self { classification, ..Self::for_unknown_cause(details, delivery) }
     }
@@ -287,7 +287,7 @@ impl Failure {
     /// Converts to the failure of a message that turned out to be invalid after its hand-off. Keeps the earlier
     /// classification.
     #[must_use]
-    pub fn into_invalid_message(self, reason: DeadLetterReason, why: &impl Display) -> Self {
+    pub fn into_invalid_message_failure(self, reason: DeadLetterReason, why: &impl Display) -> Self {
         let Self { classification, delivery, unknown, .. } = self;
         Self { classification, unknown, ..Self::for_invalid_message(reason, why, delivery) }
     }

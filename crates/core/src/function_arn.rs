@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_arn_in_a_list_is_refused_with_its_position() {
+    fn an_invalid_arn_in_a_list_is_reported_with_its_position() {
         for (text, place) in
             [("", 1), ("orders", 1), (&*format!("{ORDERS},"), 2), (&*format!("{ORDERS}:"), 1)]
         {

@@ -1,7 +1,7 @@
 //! redeliver's rules as pure code: no I/O, no clock, no environment, no ambient randomness.
 //!
 //! A message arrives as a [`message::ReceivedMessage`], is parsed into an [`arrival::Arrival`], validated as an
-//! [`accepted::AcceptedMessage`], and leaves as a [`deliver::Outgoing`]: a hand-off with its [`failure`], a re-send
+//! [`accepted::AcceptedMessage`], and leaves as a [`deliver::PendingSend`]: a hand-off with its [`failure`], a re-send
 //! that [`decide`] chose according to the [`policy::Policy`], a verdict, or a final record with its
 //! [`failure::annotation`]. A [`deliver::Outbox`] sends it through the [`ports`].
 //!

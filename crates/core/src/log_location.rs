@@ -66,17 +66,17 @@ fn is_request_id(text: &str) -> bool {
 }
 
 fn is_log_group(text: &str) -> bool {
-    is_name(text, b"_-/.#")
+    is_safe_name(text, b"_-/.#")
 }
 
 /// True for names in Lambda's log stream format, `2026/07/25/orders[$LATEST]0123456789abcdef`. CloudWatch allows more
 /// characters.
 fn is_log_stream(text: &str) -> bool {
-    is_name(text, b"_-/.#[]$")
+    is_safe_name(text, b"_-/.#[]$")
 }
 
 /// True for a name that a command cannot mistake for an option.
-fn is_name(text: &str, punctuation: &[u8]) -> bool {
+fn is_safe_name(text: &str, punctuation: &[u8]) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || punctuation.contains(&byte);
     (1..=NAME_BYTES_MAX).contains(&text.len()) && !text.starts_with('-') && text.bytes().all(is_allowed)
 }
@@ -90,7 +90,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn only_cloudwatch_or_lambda_names_are_kept(text in any_text(), name in "[-a-zA-Z0-9_./#$\\[\\]'; ]{0,12}") {
+        fn only_names_with_harmless_characters_are_kept(text in any_text(), name in "[-a-zA-Z0-9_./#$\\[\\]'; ]{0,12}") {
             for text in [text, name] {
                 let location = LogLocation::in_stream(Some(text.clone()), Some(text.clone())).with_request_id(Some(&text));
                 let kept = [location.request_id(), location.log_group(), location.log_stream()];

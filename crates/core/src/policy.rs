@@ -12,7 +12,7 @@ use serde::Deserialize;
 use thiserror::Error;
 use wildmatch::WildMatch;
 
-use crate::json::value::parse_not_null;
+use crate::json::value::parse_non_null;
 use crate::limits::RetryDelay;
 use crate::message::metadata::REDRIVES_MAX;
 use crate::message::schema::{Violation, join_violations};
@@ -42,10 +42,10 @@ pub struct Policy {
     #[serde(deserialize_with = "numbers::parse_integer::<_, _, 1, 31_536_000>")]
     pub max_age_seconds: Option<u32>,
     /// If set, only these error types are retried.
-    #[serde(deserialize_with = "parse_not_null")]
+    #[serde(deserialize_with = "parse_non_null")]
     pub retryable: Option<Globs>,
     /// These error types are not retried.
-    #[serde(deserialize_with = "parse_not_null")]
+    #[serde(deserialize_with = "parse_non_null")]
     pub non_retryable: Option<Globs>,
     /// Immediate retries in the same invocation, before a delayed retry is used; none by default.
     #[serde(deserialize_with = "wire::parse_object::<_, ImmediateRetries, _>")]
@@ -183,7 +183,7 @@ impl Policy {
     /// Returns the limit on all re-sends of a message after SQS moved it, including those before the last answer, so
     /// that the loop ends.
     #[must_use]
-    pub fn redrives_total_max(&self) -> u32 {
+    pub fn total_redrives_max(&self) -> u32 {
         self.redrives_max().saturating_mul(5).min(REDRIVES_MAX)
     }
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
-use crate::deliver::deletion::delete_receives;
+use crate::deliver::deletion::delete_by_receipt_handle;
 use crate::message::ReceivedMessage;
 use crate::ports::{Clock, EntryError, Function, Queue, ReceiveOptions, UnreadableMessage};
 
@@ -23,7 +23,7 @@ pub async fn receive_records<Q: Queue>(
 /// Removes from a batch the records that must wait for an earlier unreadable record, if the function keeps the order
 /// within groups. These are the later records of the same group, or all later records if the group is unreadable, too.
 /// They remain in their queue, as does the unreadable record.
-pub fn take_waiting(
+pub fn take_waiting_records(
     function: &impl Function,
     readable: &mut Vec<ReceivedMessage>,
     unreadable: &[UnreadableMessage],
@@ -69,7 +69,7 @@ pub async fn invoke_function<Q: Queue>(
     let (done, handles): (Vec<_>, Vec<_>) =
         received.into_iter().filter(|(id, _)| !failed.contains(id)).unzip();
     // Deleted even after the deadline, since the function has confirmed each of these records.
-    let deleted = delete_receives(queue, clock, &handles).await;
+    let deleted = delete_by_receipt_handle(queue, clock, &handles).await;
     done.into_iter().zip(deleted).filter(|(_, deleted)| deleted.is_err()).map(|(id, _)| id).collect()
 }
 
@@ -101,7 +101,7 @@ mod tests {
     proptest! {
         /// By definition, a record waits if an unreadable record of the same group or of an unknown group precedes it.
         #[test]
-        fn records_wait_behind_an_unreadable_record_of_their_group(
+        fn records_wait_behind_an_unreadable_record_in_their_group(
             batch in prop::collection::vec(record(), 0..10)
         ) {
             let (mut readable, mut unreadable) = (Vec::new(), Vec::new());
@@ -128,9 +128,9 @@ mod tests {
                 records.into_iter().map(|record| record.sqs_message_id).collect()
             };
             let before = readable.clone();
-            prop_assert_eq!(take_waiting(&OrderKeepingFunction(false), &mut readable, &unreadable), []);
+            prop_assert_eq!(take_waiting_records(&OrderKeepingFunction(false), &mut readable, &unreadable), []);
             prop_assert_eq!(&readable, &before);
-            prop_assert_eq!(ids(take_waiting(&OrderKeepingFunction(true), &mut readable, &unreadable)), waiting);
+            prop_assert_eq!(ids(take_waiting_records(&OrderKeepingFunction(true), &mut readable, &unreadable)), waiting);
             prop_assert_eq!(ids(readable), continued);
         }
     }

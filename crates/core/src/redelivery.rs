@@ -5,7 +5,7 @@ use futures_util::join;
 
 use crate::accepted::FailedMessage;
 use crate::decide::{Budget, Decision, Resend, decide};
-use crate::deliver::{Outbox, Outgoing, time_until};
+use crate::deliver::{Outbox, PendingSend, time_until};
 use crate::events::Event;
 use crate::message::{Confirmed, Timestamp};
 use crate::policy::Policy;
@@ -44,11 +44,11 @@ impl<Q: QueueSender> Redelivery<Q> {
 #[must_use = "the messages are received again unless they are sent"]
 pub struct Routes {
     /// For the source queue.
-    resends: Vec<Outgoing>,
+    resends: Vec<PendingSend>,
     /// For the intermediate DLQ.
-    hops: Vec<Outgoing>,
+    hops: Vec<PendingSend>,
     /// For the annotation queue.
-    verdicts: Vec<Outgoing>,
+    verdicts: Vec<PendingSend>,
 }
 
 impl Routes {
@@ -73,12 +73,12 @@ impl Routes {
     }
 
     /// Adds a message that waits for another 900 s on the intermediate DLQ.
-    pub fn add_hop(&mut self, hop: Outgoing) {
+    pub fn add_hop(&mut self, hop: PendingSend) {
         self.hops.push(hop);
     }
 
     /// Adds a verdict on a message that redeliver gives up on.
-    pub fn add_verdict(&mut self, verdict: Outgoing) {
+    pub fn add_verdict(&mut self, verdict: PendingSend) {
         self.verdicts.push(verdict);
     }
 

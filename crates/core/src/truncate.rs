@@ -49,7 +49,7 @@ pub fn clean_text(text: &str, bytes_max: usize) -> String {
 
 /// Like [`clean_text`], for explanations: cuts the middle, but keeps the last error as [`shorten_text`] does.
 #[must_use]
-pub fn clean_without_middle(text: &str, bytes_max: usize) -> String {
+pub fn clean_and_cut_middle(text: &str, bytes_max: usize) -> String {
     let legal = match find_illegal_character(text) {
         None => Cow::Borrowed(text),
         Some(_) => clean_text(text, usize::MAX).into(),
@@ -137,7 +137,7 @@ mod tests {
     use crate::testing::any_text;
 
     #[test]
-    fn text_is_cut_at_a_character_with_an_ellipsis() {
+    fn text_is_cut_at_a_character_boundary_with_an_ellipsis() {
         assert_eq!(clean_text("abcdef", 6), "abcdef");
         assert_eq!(clean_text("abcdefg", 6), "abc…");
         assert_eq!(clean_text("äöüß", 7), "äö…");
@@ -171,7 +171,7 @@ mod tests {
     fn the_middle_is_cut_and_the_last_error_is_kept() {
         assert_eq!((shorten_text("äöü", 3).as_str(), shorten_text("äöüß", 3).as_str()), ("äöü", "äö…"));
         assert_eq!(shorten_text("connect: no route to host", 13), "connect:…host");
-        assert_eq!(clean_without_middle("ääääääää\u{0}b", 14), "ääää…b");
+        assert_eq!(clean_and_cut_middle("ääääääää\u{0}b", 14), "ääää…b");
         let explained =
             |explanation: &str, details: &str| format!("{explanation}; last error HttpStatus.500: {details}");
         let long = explained("Max retry attempts 5 exceeded", &"d".repeat(900));
@@ -187,7 +187,7 @@ mod tests {
         let kept = "; last error HttpStatus.500: HTTP 500";
         assert_eq!(shorten_text(&wordy, 120), format!("{}…{}{kept}", "e".repeat(55), "e".repeat(27)));
         assert_eq!(shorten_text(&wordy, 36), "last error HttpStatus.500: HTTP 500");
-        assert_eq!(clean_without_middle(&long, 1), "");
+        assert_eq!(clean_and_cut_middle(&long, 1), "");
     }
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
         for (explanation, details) in [(30, 0), (30, 900), (900, 20), (900, 900)] {
             let text = format!("{}{LAST_ERROR}{name}: {}", "é".repeat(explanation), "d".repeat(details));
             for room in 40..1100 {
-                let cut = clean_without_middle(&text, room);
+                let cut = clean_and_cut_middle(&text, room);
                 assert!(cut.contains(&format!("last error {name}")), "{room}: {cut}");
                 assert!(cut.len() <= room);
                 assert!(shorten_text(&text, room).contains(&format!("last error {name}")), "{room}");
@@ -206,10 +206,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cutting_the_middle_keeps_both_ends_and_never_lengthens(text in any_text(), max in 0..2000_usize) {
+        fn cutting_the_middle_keeps_both_ends_and_never_lengthens_the_text(text in any_text(), max in 0..2000_usize) {
             let cut = shorten_text(&text, max);
             prop_assert!(cut.chars().count() <= max);
-            let bytes = clean_without_middle(&text, max);
+            let bytes = clean_and_cut_middle(&text, max);
             prop_assert!(bytes.len() <= max && bytes.chars().all(is_legal));
             if text.chars().count() <= max {
                 prop_assert_eq!(cut, text);

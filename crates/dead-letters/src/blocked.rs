@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redeliver_core::blocked::BlockedNotice;
 use redeliver_core::deliver::change_visibility;
-use redeliver_core::deliver::deletion::delete_receives;
+use redeliver_core::deliver::deletion::delete_by_receipt_handle;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::ports::{Clock, EntryError, Fault, Queue};
@@ -15,7 +15,7 @@ use crate::groups::format_timestamp;
 use crate::purge::BackupWriter;
 use crate::reader::is_denied;
 use crate::{
-    Coverage, DeadLetterError, DeadLetterReader, DeadLetterRecord, NotDeleted, ReaderError, explain_error,
+    Coverage, DeadLetterError, DeadLetterReader, DeadLetterRecord, DeletionError, ReaderError, explain_error,
 };
 
 /// A group whose first message was given up on, and remains hidden on the source queue.
@@ -214,8 +214,8 @@ async fn take_out<Q: Queue, C: Clock>(
         return Ok(Err(why));
     }
     let records: Vec<_> = group.notices.last().cloned().map(DeadLetterRecord::new).into_iter().collect();
-    backup.keep(&records).await?;
-    let deleted = delete_receives(source, clock, std::slice::from_ref(&group.receipt_handle)).await;
+    backup.store_records(&records).await?;
+    let deleted = delete_by_receipt_handle(source, clock, std::slice::from_ref(&group.receipt_handle)).await;
     let why = match deleted.into_iter().next() {
         Some(Ok(())) if clock.now() < hidden_until => return Ok(Ok(())),
         Some(Err(error)) => explain_error(&error, "sqs:DeleteMessage", "kms:Decrypt"),
@@ -249,10 +249,10 @@ async fn hide_message<Q: Queue, C: Clock>(
 const PROBABLY_VISIBLE_AGAIN: &str = "its message has probably become visible again: then this notice is out of date, and SQS \
                          deletes it within 12 hours. If the group is blocked again, a new notice follows a minute later";
 
-fn describe_notice_error(why: &NotDeleted) -> String {
+fn describe_notice_error(why: &DeletionError) -> String {
     let why = match why {
-        NotDeleted::Failed(error) => explain_error(error, "sqs:DeleteMessage", "kms:Decrypt"),
-        NotDeleted::VisibleToOthers => why.to_string(),
+        DeletionError::Failed(error) => explain_error(error, "sqs:DeleteMessage", "kms:Decrypt"),
+        DeletionError::VisibleToOthers => why.to_string(),
     };
     format!("its notice was not deleted: {why}. It is out of date, and SQS deletes it within 12 hours")
 }

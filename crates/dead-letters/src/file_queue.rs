@@ -197,7 +197,7 @@ impl FileQueue {
 
     /// Returns true if the file has lines, but no dead letters.
     #[must_use]
-    pub fn has_no_dead_letter(&self) -> bool {
+    pub fn has_only_bad_lines(&self) -> bool {
         self.bad.count > 0 && self.source_arns.is_empty()
     }
 

@@ -16,7 +16,7 @@ use redeliver_platform::files::{ALL_USERS, OWNER_ONLY, set_mode, sync_directory}
 use thiserror::Error;
 use uuid::Uuid;
 
-pub use redeliver_platform::files::keep_private;
+pub use redeliver_platform::files::make_private;
 use trust::{check_stream, check_trusted, open_trusted};
 
 /// A file that cannot be used.

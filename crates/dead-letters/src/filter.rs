@@ -190,7 +190,7 @@ impl Filter {
 
     /// Runs the filter on a document. If it times out, returns the reason instead of an output.
     fn run_task(&self, message_id: &str, document: &str) -> Result<FilterOutput, FilterError> {
-        if let Some(answer) = self.worker.borrow().run_document(document, self.time_limit) {
+        if let Some(answer) = self.worker.borrow().run_on_document(document, self.time_limit) {
             self.timeouts.set(0);
             return Ok(answer);
         }

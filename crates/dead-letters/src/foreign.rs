@@ -13,7 +13,7 @@ mod topic;
 
 use redeliver_core::failure::annotation::{ERROR_DETAILS_BYTES_MAX, compute_fingerprint};
 use redeliver_core::message::{ReceivedMessage, Timestamp};
-use redeliver_core::truncate::{ERROR_TYPE_BYTES_MAX, clean_text, clean_without_middle};
+use redeliver_core::truncate::{ERROR_TYPE_BYTES_MAX, clean_and_cut_middle, clean_text};
 use serde::Deserialize;
 
 use crate::groups::format_timestamp;
@@ -156,7 +156,7 @@ impl ForeignDeadLetter {
             // SQS moved the message because a consumer of its queue failed, so SNS did deliver it.
             .or_else(|| read_moved_message(message))
             .or_else(|| topic::read_notification(&message.body))?;
-        Some(found.truncate_texts())
+        Some(found.truncate_text_fields())
     }
 
     /// Returns the source without its account id.
@@ -181,12 +181,12 @@ impl ForeignDeadLetter {
     }
 
     /// Truncates text written by other programs, which can be as long as a message.
-    fn truncate_texts(self) -> Self {
+    fn truncate_text_fields(self) -> Self {
         let clean_name = |text: &str| clean_text(text, ERROR_TYPE_BYTES_MAX);
         Self {
             source: clean_text(&self.source, ARN_BYTES_MAX),
             error_type: clean_name(&self.error_type),
-            message: clean_without_middle(&self.message, ERROR_DETAILS_BYTES_MAX),
+            message: clean_and_cut_middle(&self.message, ERROR_DETAILS_BYTES_MAX),
             condition: self.condition.as_deref().map(clean_name),
             batch: self.batch.map(|batch| StreamBatch {
                 stream_arn: clean_text(&batch.stream_arn, ARN_BYTES_MAX),
@@ -210,7 +210,7 @@ impl ForeignDeadLetter {
         let parts = [self.source_name(), &self.error_type, &self.message, &batch, &events];
         let known: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let condition = self.condition.as_ref().map(|condition| format!(" ({condition})"));
-        clean_without_middle(&(known.join(": ") + &condition.unwrap_or_default()), ERROR_DETAILS_BYTES_MAX)
+        clean_and_cut_middle(&(known.join(": ") + &condition.unwrap_or_default()), ERROR_DETAILS_BYTES_MAX)
     }
 
     /// Returns the fingerprint of the writer, source and error, ignoring ids and numbers in the text.

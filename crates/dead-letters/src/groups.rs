@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use redeliver_core::message::Timestamp;
-use redeliver_core::truncate::{clean_text, clean_without_middle};
+use redeliver_core::truncate::{clean_and_cut_middle, clean_text};
 use serde::{Serialize, Serializer};
 
 use crate::DeadLetterRecord;
@@ -28,10 +28,10 @@ pub struct DeadLetterGroup {
     pub error_type: String,
     pub count: u64,
     /// The timestamp at which the first dead letter was sent to this queue.
-    #[serde(serialize_with = "millis")]
+    #[serde(serialize_with = "serialize_millis")]
     pub first: Timestamp,
     /// The timestamp at which the last dead letter was sent to this queue.
-    #[serde(serialize_with = "millis")]
+    #[serde(serialize_with = "serialize_millis")]
     pub last: Timestamp,
     /// The `ErrorDetails` of the newest dead letter.
     pub error_details: String,
@@ -58,7 +58,7 @@ impl DeadLetterGroup {
             count: 0,
             first: sent_at,
             last: sent_at,
-            error_details: clean_without_middle(&record.error_details, DETAILS_BYTES_MAX),
+            error_details: clean_and_cut_middle(&record.error_details, DETAILS_BYTES_MAX),
             example: clean_text(record.message_id(), ID_BYTES_MAX),
             last_by_function: BTreeMap::new(),
         }
@@ -128,7 +128,7 @@ impl GroupTable {
 ///
 /// # Errors
 /// Any error from the serializer.
-pub fn millis<S: Serializer>(moment: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+pub fn serialize_millis<S: Serializer>(moment: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&format_timestamp(*moment))
 }
 
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_has_the_last_time_of_each_function_version() {
+    fn a_group_has_the_last_message_time_for_each_function_version() {
         let sent_at = |seconds, function: Option<&str>| {
             let mut record = record_sent_at(record("NON_RETRYABLE_ERROR", "x", 1), seconds);
             let cause = &mut record.dead_letter.as_mut().unwrap().cause;

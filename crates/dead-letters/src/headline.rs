@@ -66,7 +66,7 @@ fn format_location(frame: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use redeliver_testing::dead_letters::{foreign_letter, retried_record};
+    use redeliver_testing::dead_letters::{foreign_message, retried_record};
 
     use super::*;
 
@@ -122,7 +122,7 @@ mod tests {
         );
         message.attributes.remove("DeadLetter");
         assert_eq!(format_headline(&DeadLetterRecord::new(message)), "HTTP 503 Service Unavailable");
-        assert_eq!(format_headline(&DeadLetterRecord::new(foreign_letter("x", 1))), "No error is recorded");
+        assert_eq!(format_headline(&DeadLetterRecord::new(foreign_message("x", 1))), "No error is recorded");
     }
 
     #[test]

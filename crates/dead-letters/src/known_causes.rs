@@ -69,17 +69,17 @@ impl Resolution {
     /// message.
     #[must_use]
     pub fn came_back_at(&self, group: &DeadLetterGroup) -> Option<Timestamp> {
-        let later = group.last_by_function.iter().filter(|(function, _)| !self.is_without_fix(function));
+        let later = group.last_by_function.iter().filter(|(function, _)| !self.function_lacks_fix(function));
         later.map(|(_, last)| *last).filter(|last| *last > self.at).max()
     }
 
-    fn is_back(&self, group: Option<&DeadLetterGroup>) -> bool {
+    fn cause_recurred(&self, group: Option<&DeadLetterGroup>) -> bool {
         group.is_some_and(|group| self.came_back_at(group).is_some())
     }
 
     /// Returns true for a version published before the one with the fix: its failures are expected. A message without a
     /// version can come from any version.
-    fn is_without_fix(&self, function: &str) -> bool {
+    fn function_lacks_fix(&self, function: &str) -> bool {
         let fix = self.by.as_deref().and_then(parse_version);
         fix.zip(parse_version(function))
             .is_some_and(|((fixed, from), (name, version))| fixed == name && version < from)
@@ -208,7 +208,7 @@ impl KnownCauses {
     pub fn cause_state(&self, fingerprint: &str, group: Option<&DeadLetterGroup>) -> CauseState {
         let Some(cause) = self.causes.get(fingerprint) else { return CauseState::Open };
         match &cause.resolved {
-            Some(resolved) if resolved.is_back(group) => CauseState::CameBack(Some(resolved.clone())),
+            Some(resolved) if resolved.cause_recurred(group) => CauseState::CameBack(Some(resolved.clone())),
             Some(resolved) => CauseState::Resolved(resolved.clone()),
             None if cause.came_back_at.is_some() => CauseState::CameBack(None),
             None => CauseState::Open,
@@ -300,7 +300,7 @@ impl KnownCauses {
         group: Option<&DeadLetterGroup>,
     ) -> Result<Self, FileError> {
         Self::change_cause(path, queue_arn, fingerprint, |cause| {
-            let is_resolved = cause.resolved.as_ref().is_some_and(|resolved| !resolved.is_back(group));
+            let is_resolved = cause.resolved.as_ref().is_some_and(|resolved| !resolved.cause_recurred(group));
             if note.is_some() && !is_resolved {
                 cause.reopen();
             }

@@ -39,7 +39,7 @@ pub use foreign::{BusEvents, ForeignDeadLetter, ForeignWriter, Stream, StreamBat
 pub use known_causes::{CauseNote, CauseState, KnownCauses, Resolution};
 pub use pick::{Choice, NotJudged, Pick};
 pub use reader::{
-    Coverage, DeadLetterReader, INITIAL_VISIBILITY_TIMEOUT, NotDeleted, ReaderError, SEND_KEY_PERMISSIONS,
+    Coverage, DeadLetterReader, DeletionError, INITIAL_VISIBILITY_TIMEOUT, ReaderError, SEND_KEY_PERMISSIONS,
     explain_error,
 };
 pub use record::{DeadLetterRecord, UNANNOTATED, format_value};

@@ -207,7 +207,7 @@ mod any_body;
 #[cfg(test)]
 mod tests {
     use redeliver_core::message::ReceivedMessage;
-    use redeliver_testing::dead_letters::{annotated_record, foreign_letter, retried_record};
+    use redeliver_testing::dead_letters::{annotated_record, foreign_message, retried_record};
 
     use super::*;
 
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_characters_of_an_id_pick_a_message_or_list_several() {
+    fn an_eight_character_id_prefix_picks_a_message_or_lists_several() {
         let record_with_id = |first: u32| {
             let body = format!(
                 r#"{{"metadata":{{"message_id":"0191f3a{first}-7b1c-7d3e-8f00-0123456789ab"}},"data":{{}}}}"#
@@ -274,7 +274,7 @@ mod tests {
     fn a_full_id_that_is_a_prefix_of_others_is_not_ambiguous() {
         let record_with_sqs_id = |sqs_message_id: &str| {
             let message =
-                ReceivedMessage { sqs_message_id: sqs_message_id.to_owned(), ..foreign_letter("x", 1) };
+                ReceivedMessage { sqs_message_id: sqs_message_id.to_owned(), ..foreign_message("x", 1) };
             DeadLetterRecord::new(message)
         };
         let pick = Pick::with_id("delivery-1");
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_ids_and_groups_are_reported_and_filtered_ones_are_not() {
+    fn missing_ids_and_groups_are_reported_but_filtered_out_ones_are_not() {
         let ids = ["sqs-1", "nope"].map(str::to_owned);
         let pick = Pick::new(Some("deadbeef".to_owned()), ids, Some(Filter::new("false").unwrap()));
         let record = DeadLetterRecord::new(retried_record("NON_RETRYABLE_ERROR", "x", 1));
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pick_without_conditions_misses_nothing() {
+    fn a_pick_without_conditions_reports_nothing_missing() {
         assert!(Pick::default().describe_missing().is_empty());
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::groups::{DeadLetterGroup, GroupTable};
 use crate::{
-    ArchiveFile, Choice, Coverage, DeadLetterError, DeadLetterReader, DeadLetterRecord, NotDeleted,
+    ArchiveFile, Choice, Coverage, DeadLetterError, DeadLetterReader, DeadLetterRecord, DeletionError,
     NotJudged, Pick,
 };
 
@@ -20,7 +20,7 @@ pub struct PurgeReport {
     /// Messages on which the filter failed. They remain in the queue.
     pub not_judged: NotJudged,
     /// The reason for the last deletion that failed.
-    pub why_not_deleted: Option<NotDeleted>,
+    pub why_not_deleted: Option<DeletionError>,
     /// The error that ended the purge.
     pub failed: Option<String>,
     /// The part of the queue that was read.
@@ -36,11 +36,14 @@ pub trait BackupWriter {
     ///
     /// # Errors
     /// If any record is not stored. In that case, none of them may be deleted.
-    fn keep(&mut self, records: &[DeadLetterRecord]) -> impl Future<Output = Result<(), DeadLetterError>>;
+    fn store_records(
+        &mut self,
+        records: &[DeadLetterRecord],
+    ) -> impl Future<Output = Result<(), DeadLetterError>>;
 }
 
 impl BackupWriter for ArchiveFile {
-    async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), DeadLetterError> {
+    async fn store_records(&mut self, records: &[DeadLetterRecord]) -> Result<(), DeadLetterError> {
         Ok(self.write_messages(records.iter().map(|record| &record.message))?)
     }
 }
@@ -119,7 +122,7 @@ impl<'a, Q: Queue, C: Clock, B: BackupWriter> PurgeRun<'_, 'a, Q, C, B> {
             if let Some(backup) = &mut self.backup {
                 // Backed up first: if the process dies before the deletion, messages are in both the backup and the
                 // queue, never in neither.
-                backup.keep(&picked).await?;
+                backup.store_records(&picked).await?;
                 self.delete_picked(reader, &picked).await;
             }
             if self.should_stop() {
@@ -161,7 +164,7 @@ impl<'a, Q: Queue, C: Clock, B: BackupWriter> PurgeRun<'_, 'a, Q, C, B> {
                 }
                 Err(why) => {
                     // If another program may have received this message, the next deletion can still succeed.
-                    self.deletions_failed += u64::from(matches!(why, NotDeleted::Failed(_)));
+                    self.deletions_failed += u64::from(matches!(why, DeletionError::Failed(_)));
                     self.purged.why_not_deleted = Some(why);
                 }
             }

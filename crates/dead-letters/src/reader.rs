@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::select_biased;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use redeliver_core::deliver::deletion::delete_receives;
+use redeliver_core::deliver::deletion::delete_by_receipt_handle;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::ports::{Clock, EntryError, EntryOutcome, Fault, Queue, ReceiveOptions, is_fifo};
@@ -40,7 +40,7 @@ pub struct DeadLetterReader<'a, Q, C> {
     queue: &'a Q,
     clock: &'a C,
     approximate: u64,
-    receivers: FuturesUnordered<BoxFuture<'a, ReceiveAnswer>>,
+    receivers: FuturesUnordered<BoxFuture<'a, ReceiveResult>>,
     /// The number of receivers that have not finished; some wait until the timeouts of held messages are extended.
     receivers_left: usize,
     /// New messages that [`DeadLetterReader::next_messages`] has not returned yet.
@@ -59,7 +59,7 @@ pub struct DeadLetterReader<'a, Q, C> {
 }
 
 /// The response to a receive, with its request.
-type ReceiveAnswer = Result<(ReceiveRequest, Vec<ReceivedMessage>), EntryError>;
+type ReceiveResult = Result<(ReceiveRequest, Vec<ReceivedMessage>), EntryError>;
 
 /// The parameters of a receive request.
 #[derive(Clone, Copy)]
@@ -80,7 +80,7 @@ struct ReceiveOutcome {
 
 /// SQS's response to the deletion of one message. [`DeadLetterReader::confirm_deletions`] decides whether it can be
 /// trusted.
-pub struct DeletionAnswer {
+pub struct DeletionResponse {
     id: String,
     handle: String,
     /// The end of the visibility timeout, as known when the deletion was requested. SQS rejects extensions after the
@@ -118,7 +118,7 @@ pub struct Coverage {
 
 /// The reason why a deletion failed or is uncertain.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum NotDeleted {
+pub enum DeletionError {
     /// SQS's last error, or the lack of a response.
     #[error("{0}")]
     Failed(EntryError),
@@ -128,7 +128,7 @@ pub enum NotDeleted {
     VisibleToOthers,
 }
 
-impl NotDeleted {
+impl DeletionError {
     /// Returns advice for the user, as a sentence without its final period.
     #[must_use]
     pub fn remedy(&self) -> &'static str {
@@ -140,7 +140,7 @@ impl NotDeleted {
     }
 }
 
-impl Serialize for NotDeleted {
+impl Serialize for DeletionError {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -256,7 +256,7 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
 
     /// Deletes received messages, and returns one outcome per message, in order. An uncertain deletion counts as an
     /// error: the message remains held, and becomes visible again at the end.
-    pub async fn delete_messages(&mut self, messages: &[&ReceivedMessage]) -> Vec<Result<(), NotDeleted>> {
+    pub async fn delete_messages(&mut self, messages: &[&ReceivedMessage]) -> Vec<Result<(), DeletionError>> {
         let deletion = self.start_deletion(messages);
         let answers = self.hold_messages_during(deletion).await;
         self.confirm_deletions(answers)
@@ -264,16 +264,16 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
 
     /// Starts a deletion like [`DeadLetterReader::delete_messages`], so that several can run concurrently with the
     /// reader. [`DeadLetterReader::confirm_deletions`] converts the responses to outcomes.
-    pub fn start_deletion(&self, messages: &[&ReceivedMessage]) -> BoxFuture<'a, Vec<DeletionAnswer>> {
+    pub fn start_deletion(&self, messages: &[&ReceivedMessage]) -> BoxFuture<'a, Vec<DeletionResponse>> {
         let requests: Vec<_> = messages.iter().map(|message| self.deletion_request(message)).collect();
         let (queue, clock) = (self.queue, self.clock);
         async move {
             let handles: Vec<_> = requests.iter().map(|request| request.handle.clone()).collect();
-            let outcomes = delete_receives(queue, clock, &handles).await;
+            let outcomes = delete_by_receipt_handle(queue, clock, &handles).await;
             requests
                 .into_iter()
                 .zip(outcomes)
-                .map(|(request, outcome)| DeletionAnswer { outcome, ..request })
+                .map(|(request, outcome)| DeletionResponse { outcome, ..request })
                 .collect()
         }
         .boxed()
@@ -281,16 +281,16 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
 
     /// Decides which messages count as deleted, and returns one outcome per response. A message that was not deleted
     /// remains held, and becomes visible again at the end like all others.
-    pub fn confirm_deletions(&mut self, answers: Vec<DeletionAnswer>) -> Vec<Result<(), NotDeleted>> {
+    pub fn confirm_deletions(&mut self, answers: Vec<DeletionResponse>) -> Vec<Result<(), DeletionError>> {
         answers.into_iter().map(|answer| self.confirm_deletion(answer)).collect()
     }
 
     /// Decides whether a success response means that the message is deleted. SQS also reports success for a handle that
     /// a later receive has superseded, but then deletes nothing. The response is therefore trusted only if no other
     /// program can have received the message before it arrived.
-    fn confirm_deletion(&mut self, answer: DeletionAnswer) -> Result<(), NotDeleted> {
-        answer.outcome.map_err(NotDeleted::Failed)?;
-        let DeletionAnswer { id, handle, hidden_until, .. } = answer;
+    fn confirm_deletion(&mut self, answer: DeletionResponse) -> Result<(), DeletionError> {
+        answer.outcome.map_err(DeletionError::Failed)?;
+        let DeletionResponse { id, handle, hidden_until, .. } = answer;
         let is_hidden =
             self.held.is_hidden(&id) || hidden_until.is_some_and(|until| self.clock.now() < until);
         if self.held.newest_handle(&id) == Some(&handle) && is_hidden {
@@ -298,7 +298,7 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
             self.may_have_more |= self.groups.remove(&id).is_some();
             return Ok(());
         }
-        Err(NotDeleted::VisibleToOthers)
+        Err(DeletionError::VisibleToOthers)
     }
 
     /// Makes held messages visible again, and returns the part of the queue that was read.
@@ -344,7 +344,7 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
         };
         match answer {
             Ok((request, messages)) => {
-                let answer = self.hold_answer(request, messages);
+                let answer = self.hold_received_messages(request, messages);
                 if self.is_receiver_done(&answer) {
                     self.receivers_left -= 1;
                 } else {
@@ -363,7 +363,11 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
 
     /// Holds all messages in a response, including those received before, since only the newest handle is valid.
     /// Returns the new messages, and the number of repeated ones.
-    fn hold_answer(&mut self, request: ReceiveRequest, messages: Vec<ReceivedMessage>) -> ReceiveOutcome {
+    fn hold_received_messages(
+        &mut self,
+        request: ReceiveRequest,
+        messages: Vec<ReceivedMessage>,
+    ) -> ReceiveOutcome {
         let mut outcome = ReceiveOutcome::default();
         for message in messages {
             self.held.hold_message(&message.sqs_message_id, &message.receipt_handle, request);
@@ -399,13 +403,13 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
         answer.repeated == 0 || known >= self.approximate || self.repeated >= known
     }
 
-    fn deletion_request(&self, message: &ReceivedMessage) -> DeletionAnswer {
+    fn deletion_request(&self, message: &ReceivedMessage) -> DeletionResponse {
         let id = message.sqs_message_id.clone();
         // The message may have been received again in the meantime. With an older handle, SQS reports success without
         // deleting the message.
         let handle = self.held.newest_handle(&id).unwrap_or(&message.receipt_handle).to_owned();
         let hidden_until = self.held.hidden_until(&id);
-        DeletionAnswer {
+        DeletionResponse {
             id,
             handle,
             hidden_until,
@@ -421,8 +425,8 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
         }
     }
 
-    fn start_receive(&self) -> BoxFuture<'a, ReceiveAnswer> {
-        let (queue, clock, visibility_timeout) = (self.queue, self.clock, self.held.hide_duration());
+    fn start_receive(&self) -> BoxFuture<'a, ReceiveResult> {
+        let (queue, clock, visibility_timeout) = (self.queue, self.clock, self.held.visibility_timeout());
         let request = ReceiveOptions {
             max_messages: MESSAGES_PER_REQUEST,
             wait: WAIT,

@@ -182,7 +182,7 @@ impl DeadLetterRecord {
 
     /// Returns the parts that the archive omitted: `/data/email, /data/name`, or `body`; empty if there are none.
     #[must_use]
-    pub fn omitted_places(&self) -> String {
+    pub fn omitted_paths(&self) -> String {
         let place_name =
             |pointer: &String| if pointer.is_empty() { "body".to_owned() } else { pointer.clone() };
         self.message.omitted.iter().map(place_name).collect::<Vec<_>>().join(", ")
@@ -359,7 +359,7 @@ fn is_fingerprint(text: &str) -> bool {
 
 /// Returns true if a text is nested more deeply than filters allow. jaq may parse even invalid JSON, so each of its
 /// brackets counts.
-pub(crate) fn is_nested_too_deep(text: &str) -> bool {
+pub(crate) fn is_nested_too_deeply(text: &str) -> bool {
     let levels = if is_json(text) {
         nesting_depth(text)
     } else {

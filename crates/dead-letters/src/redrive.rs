@@ -14,6 +14,6 @@ mod task;
 
 pub use journal::{JournalCounts, JournalEntry, JournalError, RedriveJournal, plan_id};
 pub use outcome::RedriveOutcome;
-pub use plan::{BodyEdit, RedriveDecision, RedrivePlan, SendBack, Sources, StayReason};
+pub use plan::{BodyEdit, PlannedSend, RedriveDecision, RedrivePlan, Sources, StayReason};
 pub use report::{EarlyEnd, EditExample, PilotResult, RedriveReport, RepeatFailure};
 pub use task::{RedriveJob, RedriveLimits, RedriveProgress};

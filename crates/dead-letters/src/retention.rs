@@ -32,7 +32,7 @@ impl Retention {
 
     /// Returns the age at which the last fifth of the retention begins.
     #[must_use]
-    pub fn last_fifth_start_age(self) -> TimeDelta {
+    pub fn age_at_last_fifth(self) -> TimeDelta {
         self.0 - self.last_fifth()
     }
 
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_deleted_soon_in_the_last_fifth_of_its_retention() {
+    fn retention_ends_soon_in_its_last_fifth() {
         let sent_at = Timestamp::from_timestamp(1_800_000_000, 0).unwrap();
         for (days, seconds_soon) in [(14, 241_920), (4, 69_120), (1, 17_280)] {
             let retention = Retention::from_seconds(days * 86_400).unwrap();

@@ -31,7 +31,7 @@ struct ClockState {
 }
 
 /// The result of an attempt to advance time.
-pub(crate) enum Advance {
+pub(crate) enum AdvanceOutcome {
     /// Time has advanced, and a timer was woken.
     Moved,
     /// Time has not advanced: the future can make progress now.
@@ -66,23 +66,23 @@ impl VirtualClock {
 
     /// Jumps to the next timer and wakes it, unless time is held or `is_woken` returns true. A thread that drops the
     /// last hold wakes the executor.
-    pub(crate) fn advance_time(&self, is_woken: impl FnOnce() -> bool) -> Advance {
+    pub(crate) fn advance_time(&self, is_woken: impl FnOnce() -> bool) -> AdvanceOutcome {
         let mut state = self.lock_state();
         if state.holds > 0 {
-            return Advance::Held;
+            return AdvanceOutcome::Held;
         }
         if is_woken() {
-            return Advance::Woken;
+            return AdvanceOutcome::Woken;
         }
         let Some(((due, _), waker)) = state.timers.pop_first() else {
-            return Advance::Nothing;
+            return AdvanceOutcome::Nothing;
         };
         // The timer may be overdue, but time never runs backwards.
         state.now = state.now.max(due);
         // The waker may call back into this clock.
         drop(state);
         waker.wake();
-        Advance::Moved
+        AdvanceOutcome::Moved
     }
 
     /// Replaces the executor; returns the previous one.

@@ -11,7 +11,7 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
 use thiserror::Error;
 
-use crate::clock::{Advance, VirtualClock};
+use crate::clock::{AdvanceOutcome, VirtualClock};
 
 /// An error: the future waits for an event that can never happen.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -50,12 +50,12 @@ impl VirtualClock {
                     continue;
                 }
                 match self.advance_time(|| flag.is_woken()) {
-                    Advance::Moved | Advance::Woken => {}
+                    AdvanceOutcome::Moved | AdvanceOutcome::Woken => {}
                     // Registered before `Pending` is returned: otherwise a wake-up in between would be lost, and the
                     // run would hang.
-                    Advance::Held if flag.register_outer(outer.waker()) => return Poll::Pending,
-                    Advance::Held => {}
-                    Advance::Nothing => return Poll::Ready(Err(StuckError { at: self.now() })),
+                    AdvanceOutcome::Held if flag.register_outer(outer.waker()) => return Poll::Pending,
+                    AdvanceOutcome::Held => {}
+                    AdvanceOutcome::Nothing => return Poll::Ready(Err(StuckError { at: self.now() })),
                 }
             }
         })

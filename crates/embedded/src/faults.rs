@@ -44,14 +44,14 @@ pub enum Injection {
     /// No response because the request was lost: it had no effect.
     LostRequest,
     /// No response because the response was lost, although the request took effect.
-    LostAnswer,
+    LostResponse,
 }
 
 impl Injection {
     /// Returns true if the request still takes effect.
     #[must_use]
     pub const fn takes_effect(self) -> bool {
-        matches!(self, Self::LostAnswer)
+        matches!(self, Self::LostResponse)
     }
 
     /// Returns the error that the client receives.
@@ -61,7 +61,7 @@ impl Injection {
             Self::Throttled => (Fault::Throttled, "RequestThrottled"),
             Self::Service => (Fault::Service, "InternalError"),
             Self::Sender => (Fault::Sender, "InvalidParameterValue"),
-            Self::LostRequest | Self::LostAnswer => (Fault::NoAnswer, "RequestTimeout"),
+            Self::LostRequest | Self::LostResponse => (Fault::NoAnswer, "RequestTimeout"),
         };
         EntryError::new(fault, code)
     }

@@ -117,7 +117,7 @@ impl QueueState {
             redriven_from: None,
             lease: None,
         });
-        self.apply_time(now);
+        self.advance_to(now);
     }
 
     /// Adds a message that another queue's redrive policy moves to this queue. It is immediately visible and keeps its
@@ -137,7 +137,7 @@ impl QueueState {
             lease: None,
             ..message
         });
-        self.apply_time(now);
+        self.advance_to(now);
     }
 
     /// Returns up to `max` visible messages, in the order in which they became visible or, in a FIFO queue, in group
@@ -150,7 +150,7 @@ impl QueueState {
         redrive_limit: Option<u32>,
         mut nonce: impl FnMut() -> u64,
     ) -> Result<ReceiveOutput, EntryError> {
-        self.apply_time(now);
+        self.advance_to(now);
         let mut received = ReceiveOutput { messages: Vec::new(), exhausted: Vec::new() };
         if self.is_full() {
             // For FIFO queues, "If this limit is reached, Amazon SQS does not return an error" ("Amazon SQS FIFO queue
@@ -186,7 +186,7 @@ impl QueueState {
             hidden.push(message);
         }
         hidden.into_iter().for_each(|message| self.messages.insert_message(message));
-        self.apply_time(now);
+        self.advance_to(now);
         Ok(received)
     }
 
@@ -197,7 +197,7 @@ impl QueueState {
     /// FIFO queues differ: "if a consumer whose message processing time is longer than the visibility timeout tries to
     /// delete the processed messages, the action fails with an error" ("ReceiveMessage").
     pub(crate) fn delete_message(&mut self, now: Timestamp, handle: &str) -> Result<(), EntryError> {
-        self.apply_time(now);
+        self.advance_to(now);
         let ReceiptHandle { key, nonce } = self.parse_handle(handle)?;
         if self.is_fifo() && self.messages.has_expired(key, nonce) {
             return Err(sender_fault("ReceiptHandleIsInvalid"));
@@ -220,7 +220,7 @@ impl QueueState {
         handle: &str,
         visibility: VisibilitySeconds,
     ) -> Result<(), EntryError> {
-        self.apply_time(now);
+        self.advance_to(now);
         let ReceiptHandle { key, nonce } = self.parse_handle(handle)?;
         let lease =
             self.messages.current_lease(key, nonce).ok_or_else(|| sender_fault("InvalidParameterValue"))?;
@@ -236,7 +236,7 @@ impl QueueState {
             self.log_change(now, &message.id, || ChangeKind::Hidden { seconds: visibility.get() });
             self.messages.insert_message(StoredMessage { visible_at: until, ..message });
         }
-        self.apply_time(now);
+        self.advance_to(now);
         Ok(())
     }
 
@@ -253,14 +253,14 @@ impl QueueState {
     }
 
     pub(crate) fn exact_depth(&mut self, now: Timestamp) -> Depth {
-        self.apply_time(now);
+        self.advance_to(now);
         self.messages.depth()
     }
 
     /// Returns the time at which the next message becomes or became visible. At the in-flight limit, only hidden
     /// messages count.
     pub(crate) fn next_visible_at(&self) -> Option<Timestamp> {
-        if self.is_full() { self.messages.next_shown_at() } else { self.messages.next_visible_at() }
+        if self.is_full() { self.messages.next_reveal_at() } else { self.messages.next_visible_at() }
     }
 
     fn is_full(&self) -> bool {
@@ -273,11 +273,11 @@ impl QueueState {
     }
 
     /// Applies the passage of time: drops expired messages, and makes due ones visible.
-    fn apply_time(&mut self, now: Timestamp) {
+    fn advance_to(&mut self, now: Timestamp) {
         while let Some(expired) = self.messages.take_expired(now) {
             self.log_change(now, &expired.id, || ChangeKind::Expired);
         }
-        self.messages.show_due(now);
+        self.messages.reveal_due_messages(now);
     }
 
     fn build_delivery(&self, message: &StoredMessage, nonce: u64) -> ReceivedMessage {

@@ -14,7 +14,7 @@ mod verdicts;
 
 use std::time::Duration;
 
-use redeliver_core::decide::backoff::{JitterKey, retry_delay, target_delay};
+use redeliver_core::decide::backoff::{JitterKey, retry_after_delay, retry_delay};
 use redeliver_core::failure::FAILURE;
 use redeliver_core::limits::{DelaySeconds, RetryDelay};
 use redeliver_core::message::{Attribute, Attributes, Content};
@@ -94,10 +94,10 @@ fn busy_failure(n: usize) -> Value {
         "type": "Db.Busy",
         "details": "come later",
         "kind": "transient",
-        "failed_at": format_moment(-1),
+        "failed_at": format_time_at(-1),
         "source_message_id": format!("source-{n}"),
         "source_queue_arn": SOURCE_ARN,
-        "first_sent_time": format_moment(-10),
+        "first_sent_time": format_time_at(-10),
     })
 }
 

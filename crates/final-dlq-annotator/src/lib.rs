@@ -17,7 +17,7 @@ use redeliver_core::failure::{
 use redeliver_core::json::forward_compatible::OpenEnum;
 use redeliver_core::message::metadata::{Metadata, format_rfc3339};
 use redeliver_core::message::origin::Origin;
-use redeliver_core::message::schema::readable_metadata;
+use redeliver_core::message::schema::read_message_metadata;
 use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
 use redeliver_core::notices::{DeathNotice, NOTICES_TIME_MAX, NoNotifier, Notices, Notifier, own_error_name};
 use redeliver_core::ports::{Clock, FlushOnDrop, Function, NoStore, ObjectStore, Observer, QueueSender};
@@ -68,7 +68,7 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> Functio
         let kept = self.archive_records(records, deadline).await;
         let outgoing = kept.into_iter().map(ReleasedRecord::into_outgoing).collect();
         let confirmed = outbox.send(&self.final_dlq, "final record", outgoing).await;
-        self.notify_deaths(deaths, &confirmed, outbox.answer_by()).await;
+        self.send_notices(deaths, &confirmed, outbox.response_deadline()).await;
         confirmed
     }
 
@@ -89,7 +89,7 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
     }
 
     /// Sends notices about deaths whose records have reached the final DLQ.
-    async fn notify_deaths(
+    async fn send_notices(
         &self,
         deaths: Vec<UnconfirmedDeath>,
         confirmed: &[Confirmed],
@@ -108,7 +108,7 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
         let mut arrival = Arrival::from_record(record, now);
         let came_back = arrival.dlq_return_before_failure();
         // A message with an invalid body also gets a final record, without the unreadable parts.
-        let metadata = readable_metadata(&arrival.record.body, &arrival.record.attributes);
+        let metadata = read_message_metadata(&arrival.record.body, &arrival.record.attributes);
         let metadata = metadata.map(|metadata| metadata_in_current_generation(metadata, came_back));
         let verdict = arrival.take_verdict();
         let kept_verdict = verdict.clone();

@@ -58,10 +58,10 @@ fn failure(verdict: &str, more: Value) -> Value {
         "type": "HttpStatus.503",
         "details": "HTTP 503",
         "kind": "transient",
-        "failed_at": format_moment(-2),
+        "failed_at": format_time_at(-2),
         "source_message_id": "source-1",
         "source_queue_arn": SOURCE_ARN,
-        "first_sent_time": format_moment(-100),
+        "first_sent_time": format_time_at(-100),
         "verdict": verdict,
         "stage": "failed-message-processor",
     });
@@ -101,7 +101,7 @@ fn text<'a>(content: &'a Content, name: &str) -> &'a str {
 
 /// Returns the n-th body after five retries.
 fn spent_body(n: usize) -> String {
-    let first = format_moment(-3600);
+    let first = format_time_at(-3600);
     format!(
         r#"{{"metadata":{{"message_id":"{}","retry_attempt":5,"first_sent_time":"{first}"}},"data":{{"é":1e400}}}}"#,
         nth_id(n)

@@ -15,7 +15,7 @@ use crate::schema::SchemaOptions;
 /// Replaces the validator's numeric keywords.
 pub(crate) fn with_keywords<'a>(options: SchemaOptions<'a>, schema: &Value) -> SchemaOptions<'a> {
     // Other schemas keep the validator's own `const`, which the validator uses to find the matching `oneOf` branch.
-    let options = if has_number_as_const(schema) {
+    let options = if contains_numeric_const(schema) {
         options.with_keyword("const", |_, expected, _| Ok(Box::new(Constant(expected.clone()))))
     } else {
         options
@@ -55,14 +55,14 @@ const MAXIMUM: RangeEnd = RangeEnd {
 
 fn inclusive_bound(end: RangeEnd, parent: &Map<String, Value>, limit: &Value) -> AnyKeyword {
     let is_exclusive = parent.get(end.exclusive) == Some(&Value::Bool(true));
-    limit.as_number().map_or_else(any_value, |limit| {
+    limit.as_number().map_or_else(allow_any_number, |limit| {
         Box::new(Numeric { rule: NumericRule::Within { end, is_exclusive }, operand: limit.clone() })
     })
 }
 
 /// Creates an exclusive limit. In draft 4 the keyword is a boolean, which [`inclusive_bound`] reads.
 fn exclusive_bound(end: RangeEnd, limit: &Value) -> AnyKeyword {
-    limit.as_number().map_or_else(any_value, |limit| {
+    limit.as_number().map_or_else(allow_any_number, |limit| {
         Box::new(Numeric { rule: NumericRule::Within { end, is_exclusive: true }, operand: limit.clone() })
     })
 }
@@ -73,7 +73,7 @@ fn multiple_of<'a>(
     _: Location,
 ) -> Result<AnyKeyword, ValidationError<'a>> {
     let Some(number) = divisor.as_number() else {
-        return Ok(any_value());
+        return Ok(allow_any_number());
     };
     match Divisor::from_number(number) {
         Some(divisor) => {
@@ -86,7 +86,7 @@ fn multiple_of<'a>(
 }
 
 /// Creates a keyword that allows every number, for an operand that the meta-schema has already rejected.
-fn any_value() -> AnyKeyword {
+fn allow_any_number() -> AnyKeyword {
     Box::new(Numeric { rule: NumericRule::Any, operand: Number::from(0) })
 }
 
@@ -135,12 +135,12 @@ impl<'i> Keyword<'i, ValidatedJson> for Numeric {
 
 /// Returns true if a `const` anywhere in the schema is a number, even if that `const` is a property name or part of
 /// other data, which is harmless.
-fn has_number_as_const(schema: &Value) -> bool {
+fn contains_numeric_const(schema: &Value) -> bool {
     match schema {
         Value::Object(members) => {
-            members.get("const").is_some_and(Value::is_number) || members.values().any(has_number_as_const)
+            members.get("const").is_some_and(Value::is_number) || members.values().any(contains_numeric_const)
         }
-        Value::Array(items) => items.iter().any(has_number_as_const),
+        Value::Array(items) => items.iter().any(contains_numeric_const),
         _ => false,
     }
 }

@@ -14,7 +14,7 @@ use crate::LocalSetup;
 use crate::report::RunReport;
 use crate::run::{self, Backend};
 use redeliver_operator::CommandFailure;
-use redeliver_operator::queues::{RequestLog, emulator_credentials, is_on_this_machine};
+use redeliver_operator::queues::{RequestLog, emulator_credentials, is_local_endpoint};
 use redeliver_operator::terminal::signals::stop_on_signal;
 
 /// Runs the loop in real time on temporary queues at this endpoint.
@@ -26,7 +26,7 @@ pub(crate) async fn run_at_endpoint(
 ) -> Result<RunReport, CommandFailure> {
     let sent = RequestLog::default();
     let mut loader = aws_config::from_env().endpoint_url(url);
-    if is_on_this_machine(url)? {
+    if is_local_endpoint(url)? {
         loader = loader.credentials_provider(emulator_credentials());
     }
     let config = loader.load().await;

@@ -22,7 +22,7 @@ pub(crate) async fn run_in_memory(
     bar: &ProgressBar,
     output: &mut dyn Write,
 ) -> Result<RunReport, CommandFailure> {
-    let clock = virtual_time::start_clock();
+    let clock = virtual_time::clock_at_start();
     let sqs = EmbeddedSqs::new(clock.clone(), setup.seed);
     let hold = (!matches!(setup.target, LocalTarget::BuiltIn(_))).then(|| clock.clone());
     let requests = || {

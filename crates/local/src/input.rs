@@ -8,7 +8,7 @@ use redeliver_core::message::{Content, OutgoingMessage};
 
 use redeliver_operator::files::FileError;
 use redeliver_operator::message_file::{
-    InputLines, LineForm, dead_letter_hint, input_error, open_input, remark_on_recognized_formats,
+    InputLines, LineFormat, dead_letter_hint, input_error, open_input, remark_on_recognized_formats,
 };
 
 /// Consecutive lines of the input.
@@ -69,7 +69,7 @@ impl InputGroups {
 pub struct Chunks {
     pub(crate) path: Box<Path>,
     lines: InputLines<Box<dyn BufRead + Send>>,
-    form: LineForm,
+    form: LineFormat,
     /// `None` if the source queue is a standard queue.
     groups: Option<InputGroups>,
     size: ChunkSize,
@@ -85,7 +85,7 @@ impl Chunks {
     /// If the input cannot be read.
     pub fn open_input(
         path: &Path,
-        form: LineForm,
+        form: LineFormat,
         groups: Option<InputGroups>,
         size: ChunkSize,
     ) -> Result<Self, FileError> {
@@ -95,7 +95,7 @@ impl Chunks {
     fn new(
         path: &Path,
         input: Box<dyn BufRead + Send>,
-        form: LineForm,
+        form: LineFormat,
         groups: Option<InputGroups>,
         size: ChunkSize,
     ) -> Result<Self, FileError> {
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     fn chunks(text: &'static [u8], size: ChunkSize) -> Chunks {
-        Chunks::new(Path::new("-"), Box::new(text), LineForm::Anything, None, size).unwrap()
+        Chunks::new(Path::new("-"), Box::new(text), LineFormat::Anything, None, size).unwrap()
     }
 
     fn bodies(input: &Chunk) -> Vec<&str> {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_is_limited_in_messages_and_bytes() {
+    fn a_chunk_is_limited_by_message_count_and_bytes() {
         let chunks_of = |messages, bytes| {
             let mut input = chunks(b"1\n\n22\n3\n44\n5", ChunkSize { messages, bytes });
             std::iter::from_fn(move || input.next_chunk().unwrap()).collect::<Vec<_>>()
@@ -212,7 +212,7 @@ mod tests {
     /// Returns the body, group and deduplication id of each message for a FIFO queue, and the refused lines.
     fn group_messages(text: &'static [u8], pointer: Option<&str>) -> (Vec<[String; 3]>, Vec<RefusedLine>) {
         let groups = InputGroups { pointer: pointer.map(|pointer| Pointer::new(pointer).unwrap()) };
-        let form = LineForm::Anything;
+        let form = LineFormat::Anything;
         let mut input =
             Chunks::new(Path::new("-"), Box::new(text), form, Some(groups), ChunkSize::WHOLE).unwrap();
         let Chunk { messages, refused, .. } = input.next_chunk().unwrap().unwrap();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fifo_queue_receives_equal_lines_twice_and_no_line_without_a_group() {
+    fn a_fifo_queue_receives_both_identical_lines_but_none_without_a_group() {
         let (messages, refused) = group_messages(b"{\"a\":7}\n{}\n{\"a\":7}\n{\"a\":\"b\"}", Some("/a"));
         assert_eq!(
             messages,
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_message_that_fails_the_check_is_refused_too() {
-        let too_short = LineForm::Payload(|_| Err("too short".to_owned()));
+        let too_short = LineFormat::Payload(|_| Err("too short".to_owned()));
         let mut input =
             Chunks::new(Path::new("-"), Box::new(&b"1"[..]), too_short, None, ChunkSize::WHOLE).unwrap();
         let input = input.next_chunk().unwrap().unwrap();

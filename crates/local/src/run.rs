@@ -85,7 +85,7 @@ async fn run_on_topology<S: QueueService, C: Clock>(
 ) -> Result<RunReport, CommandFailure> {
     let clock = backend.clock;
     let started = clock.now();
-    let interrupted_at = requested.wait_requested().map(|()| clock.now()).shared();
+    let interrupted_at = requested.wait_until_requested().map(|()| clock.now()).shared();
     let stop = || interrupted_at.clone().map(drop);
     let observed = RunObservations::default();
     let RunObservations { tracker, events, last_failure } = &observed;
@@ -128,7 +128,7 @@ async fn run_on_topology<S: QueueService, C: Clock>(
     bar.finish_and_clear();
     let refused = producer.refused;
     let report = build_report(observed, topology, backend, started, interrupted_at.peek().copied()).await?;
-    Ok(RunReport { refused, taken_as_success: setup.target.taken_as_success(), ..report })
+    Ok(RunReport { refused, taken_as_success: setup.target.shapes_taken_as_success(), ..report })
 }
 
 /// The events of a run.
@@ -152,7 +152,7 @@ async fn build_report<S: QueueService, C: Clock>(
     let waiting = match tracker.missing_count() {
         0 => 0,
         missing => topology
-            .count_waiting()
+            .count_messages()
             .await
             .map_err(LoopError::while_doing("counting the waiting messages"))?
             .min(missing),
@@ -208,7 +208,7 @@ impl<Q: Queue + Clone, C: Clock> LocalRun<'_, Q, C> {
         let Self { ref engine, queues, ref target, events, policy, .. } = *self;
         let lambda = LocalLambda::new(target.clone(), &engine.topology.source, engine.clock, seed);
         while let Some(chunk) = producer.next_chunk()? {
-            engine.invoke_messages(chunk.messages, &lambda, stop()).await?;
+            engine.invoke_with_messages(chunk.messages, &lambda, stop()).await?;
         }
         let functions =
             self.build_functions(async_retry_handler(queues, &lambda, engine.clock, events, policy.clone()));

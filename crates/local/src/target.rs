@@ -36,11 +36,11 @@ impl LocalTarget {
         }
     }
 
-    /// Returns [`OwnFunction::taken_as_success`]; empty for other targets.
-    pub(crate) fn taken_as_success(&self) -> Vec<&'static str> {
+    /// Returns [`OwnFunction::shapes_taken_as_success`]; empty for other targets.
+    pub(crate) fn shapes_taken_as_success(&self) -> Vec<&'static str> {
         match self {
             Self::BuiltIn(_) | Self::Http(_) => Vec::new(),
-            Self::OwnFunction(function) => function.taken_as_success(),
+            Self::OwnFunction(function) => function.shapes_taken_as_success(),
         }
     }
 
@@ -85,7 +85,7 @@ impl<C: Clock> TrackedTarget<'_, C> {
         &self,
         call: impl Future<Output = Result<(), HandlerError>>,
     ) -> Result<(), HandlerError> {
-        match select(pin!(self.stop.wait_requested()), pin!(self.call_real_target(call))).await {
+        match select(pin!(self.stop.wait_until_requested()), pin!(self.call_real_target(call))).await {
             Either::Left(_) => Err(HandlerError::not_started()),
             Either::Right((outcome, _)) => outcome,
         }
@@ -106,7 +106,7 @@ impl<C: Clock> Handler for TrackedTarget<'_, C> {
 
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         match self.target {
-            LocalTarget::BuiltIn(target) => target.answer_call(message)?,
+            LocalTarget::BuiltIn(target) => target.respond_to_call(message)?,
             LocalTarget::Http(target) => self.call_real_target(target.handle(message)).await?,
             LocalTarget::OwnFunction(target) => self.call_until_stop(target.handle(message)).await?,
         }

@@ -41,7 +41,7 @@ impl SharedBreaker {
 }
 
 /// The breaker's decision for one message.
-pub(super) enum BreakerAnswer<'a, H, Q, C: Clock, O: Observer> {
+pub(super) enum BreakerDecision<'a, H, Q, C: Clock, O: Observer> {
     Call(PermittedCall<'a, H, Q, C, O>),
     /// A probe in progress will settle the question, or the rate limit may soon permit a call.
     Wait,
@@ -91,8 +91,8 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         &'a self,
         accepted: &'a AcceptedMessage,
         patience: Patience,
-    ) -> BreakerAnswer<'a, H, Q, C, O> {
-        let permitted = |permit| BreakerAnswer::Call(PermittedCall { processor: self, permit });
+    ) -> BreakerDecision<'a, H, Q, C, O> {
+        let permitted = |permit| BreakerDecision::Call(PermittedCall { processor: self, permit });
         let Some(mut breaker) = self.breaker.lock_breaker() else {
             return permitted(None);
         };
@@ -106,8 +106,8 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         };
         match permission {
             Permission::Call(permit) => permitted(Some(permit)),
-            Permission::Wait => BreakerAnswer::Wait,
-            Permission::Hold(hold) => BreakerAnswer::Hold(hold),
+            Permission::Wait => BreakerDecision::Wait,
+            Permission::Hold(hold) => BreakerDecision::Hold(hold),
         }
     }
 
@@ -136,7 +136,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         if let Some(change) = change {
             let error_type =
                 error.map(|error| error.error_type.loggable_name().into_owned()).unwrap_or_default();
-            self.observer.observe(&change_event(change, error_type));
+            self.observer.observe(&circuit_change_event(change, error_type));
         }
         may_be_held
     }
@@ -182,7 +182,7 @@ impl<H, Q, C: Clock, O: Observer> Drop for PermittedCall<'_, H, Q, C, O> {
     }
 }
 
-fn change_event(change: CircuitChange, error_type: String) -> Event {
+fn circuit_change_event(change: CircuitChange, error_type: String) -> Event {
     match change {
         CircuitChange::Opened { outages, probe_in } => {
             let probe_in_seconds = probe_in.as_secs_f64();

@@ -20,7 +20,7 @@ use redeliver_core::ports::{Clock, Observer};
 use redeliver_core::trace::SpanContext;
 
 use crate::MessageProcessor;
-use crate::breaker::{BreakerAnswer, PermittedCall};
+use crate::breaker::{BreakerDecision, PermittedCall};
 use crate::outcome::{AttemptOutcome, FinishedCall, summarize_held};
 use crate::spans::{BatchSpans, InFlightCall, TracedAttempt};
 use crate::turns::{Turn, Turns};
@@ -32,7 +32,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The diagnostics of a call: its log lines and its span.
 #[derive(Clone, Copy)]
-struct Reports<'a> {
+struct CallDiagnostics<'a> {
     logs: &'a CallLogs,
     traced: Option<TracedAttempt<'a>>,
 }
@@ -60,7 +60,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         let start = |Turn { index, permitted }| async move {
             let started = clock.now();
             let traced = spans.map(|spans| spans.for_message(index));
-            let reports = Reports { logs: &logs[index], traced };
+            let reports = CallDiagnostics { logs: &logs[index], traced };
             let outcome = self.call_with_retries(&accepted[index], permitted, end, reports).await;
             let seconds = time_until(started, clock.now()).as_secs_f64();
             let was_called = !matches!(outcome, AttemptOutcome::NotStarted);
@@ -98,7 +98,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             pin_mut!(checks_again);
             // A call that completes just in time still counts: results are polled before the timer.
             select_biased! {
-                (index, call) = running.select_next_some() => turns.end_call(index, call),
+                (index, call) = running.select_next_some() => turns.record_finished_call(index, call),
                 () = time_is_up => break,
                 () = checks_again => {}
             }
@@ -170,7 +170,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
                 HandOff::for_hold_after_call(error, *hold, delivery()),
                 error.error_type.loggable_name().into_owned(),
             ),
-            AttemptOutcome::NotStarted => (HandOff::for_not_started(delivery()), NOT_STARTED.to_owned()),
+            AttemptOutcome::NotStarted => (HandOff::for_unstarted_call(delivery()), NOT_STARTED.to_owned()),
         };
         if let AttemptOutcome::Failure(_)
         | AttemptOutcome::Trouble(_)
@@ -192,7 +192,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         accepted: &AcceptedMessage,
         permitted: PermittedCall<'_, H, Q, C, O>,
         end: Timestamp,
-        reports: Reports<'_>,
+        reports: CallDiagnostics<'_>,
     ) -> AttemptOutcome {
         let end = end - CUT_OFF;
         // A call started too late would be cut off immediately and waste an attempt.
@@ -215,7 +215,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             };
             self.clock.sleep(again.delay).await;
             // The target has since gone down or reached its rate limit: report the known error instead of waiting.
-            let BreakerAnswer::Call(permitted) = self.ask_breaker(accepted, Patience::OthersRun) else {
+            let BreakerDecision::Call(permitted) = self.ask_breaker(accepted, Patience::OthersRun) else {
                 return outcome;
             };
             self.observer.observe(&Event::RetriedImmediately {
@@ -249,7 +249,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         accepted: &AcceptedMessage,
         permitted: PermittedCall<'_, H, Q, C, O>,
         end: Timestamp,
-        Reports { logs, traced }: Reports<'_>,
+        CallDiagnostics { logs, traced }: CallDiagnostics<'_>,
     ) -> AttemptOutcome {
         let span = traced.map(|traced| traced.begin_call(&self.handler, &self.clock, permitted.is_probe()));
         let message = accepted.message(self.on_failure.retries_made(accepted));

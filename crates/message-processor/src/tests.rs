@@ -227,7 +227,7 @@ impl ScriptedHandler {
         self.calls.lock().unwrap().clone()
     }
 
-    fn called(&self) -> Vec<String> {
+    fn called_message_ids(&self) -> Vec<String> {
         self.calls().into_iter().map(|message| message.message_id).collect()
     }
 }
@@ -258,15 +258,15 @@ impl Handler for ScriptedHandler {
         let answer: BoxFuture<'_, _> = match step {
             None => ready(Ok(())).boxed(),
             Some(Step::Fail(error)) => ready(Err(error)).boxed(),
-            Some(Step::FailThenHang) if self.called().len() > 1 => pending().boxed(),
-            Some(Step::FailThenNotStart) if self.called().len() > 1 => {
+            Some(Step::FailThenHang) if self.called_message_ids().len() > 1 => pending().boxed(),
+            Some(Step::FailThenNotStart) if self.called_message_ids().len() > 1 => {
                 ready(Err(HandlerError::not_started())).boxed()
             }
             Some(Step::FailThenHang | Step::FailThenNotStart | Step::FailThenUnreached) => {
                 ready(Err(busy_error())).boxed()
             }
             Some(Step::Blip(times)) => {
-                let calls = self.called().iter().filter(|id| **id == message.message_id).count();
+                let calls = self.called_message_ids().iter().filter(|id| **id == message.message_id).count();
                 ready(if calls <= times { Err(busy_error()) } else { Ok(()) }).boxed()
             }
             Some(Step::PanicAtOnce) => panic!("{CANARY}"),

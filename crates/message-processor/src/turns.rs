@@ -11,7 +11,7 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Observer};
 
 use crate::MessageProcessor;
-use crate::breaker::{BreakerAnswer, PermittedCall};
+use crate::breaker::{BreakerDecision, PermittedCall};
 use crate::order::GroupOrder;
 use crate::outcome::{AttemptOutcome, FinishedCall, timeout_error};
 
@@ -107,7 +107,7 @@ impl<'a, H, Q, C: Clock, O: Observer> Turns<'a, H, Q, C, O> {
                 continue;
             }
             match self.processor.ask_breaker(&self.accepted[index], patience) {
-                BreakerAnswer::Call(permitted) => {
+                BreakerDecision::Call(permitted) => {
                     let since = self.processor.clock.now();
                     let may_be_held = permitted.may_be_held(self.cut_off);
                     self.slots[index] = Slot::Running { since, may_be_held };
@@ -115,12 +115,12 @@ impl<'a, H, Q, C: Clock, O: Observer> Turns<'a, H, Q, C, O> {
                     pass.groups.extend(group);
                     return Some(Turn { index, permitted });
                 }
-                BreakerAnswer::Hold(hold) => {
+                BreakerDecision::Hold(hold) => {
                     self.slots[index] =
                         Slot::Ended(FinishedCall::not_made(AttemptOutcome::Held { hold, error: None }));
                     self.order.mark_stopped(index);
                 }
-                BreakerAnswer::Wait => {
+                BreakerDecision::Wait => {
                     pass.keys.insert(self.keys[index]);
                     pass.groups.extend(group);
                 }
@@ -129,7 +129,7 @@ impl<'a, H, Q, C: Clock, O: Observer> Turns<'a, H, Q, C, O> {
         None
     }
 
-    pub(super) fn end_call(&mut self, index: usize, call: FinishedCall) {
+    pub(super) fn record_finished_call(&mut self, index: usize, call: FinishedCall) {
         self.order.mark_ended(index, &call.outcome);
         self.slots[index] = Slot::Ended(call);
     }
@@ -168,9 +168,9 @@ impl<'a, H, Q, C: Clock, O: Observer> Turns<'a, H, Q, C, O> {
             Slot::Waiting => {
                 self.order.mark_stopped(index);
                 FinishedCall::not_made(match self.processor.ask_breaker(accepted, Patience::Over) {
-                    BreakerAnswer::Hold(hold) => AttemptOutcome::Held { hold, error: None },
-                    BreakerAnswer::Wait => AttemptOutcome::NotStarted,
-                    BreakerAnswer::Call(permitted) => {
+                    BreakerDecision::Hold(hold) => AttemptOutcome::Held { hold, error: None },
+                    BreakerDecision::Wait => AttemptOutcome::NotStarted,
+                    BreakerDecision::Call(permitted) => {
                         permitted.give_back();
                         AttemptOutcome::NotStarted
                     }

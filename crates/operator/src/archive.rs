@@ -55,7 +55,7 @@ impl BucketOwnerArgs {
     async fn resolve_account(self, connection: &AwsConnection) -> Option<AccountId> {
         match self.bucket_owner {
             Some(account) => Some(account),
-            None => account::own_account(connection).await,
+            None => account::caller_account(connection).await,
         }
     }
 }
@@ -291,7 +291,7 @@ impl ArchiveUri {
 mod tests {
     use super::*;
 
-    fn uri(text: &str) -> Result<(String, String, Option<String>), String> {
+    fn parse_parts(text: &str) -> Result<(String, String, Option<String>), String> {
         let parsed = ArchiveUri::parse(text)?;
         Ok((parsed.bucket, parsed.prefix.as_str().to_owned(), parsed.deployment))
     }
@@ -302,17 +302,19 @@ mod tests {
             Ok((bucket.to_owned(), prefix.to_owned(), deployment.map(str::to_owned)))
         };
         for same in ["s3://kept", "s3://kept/"] {
-            assert_eq!(uri(same), parts("kept", "", None));
+            assert_eq!(parse_parts(same), parts("kept", "", None));
         }
         for same in ["s3://kept/a/b", "s3://kept/a/b/"] {
-            assert_eq!(uri(same), parts("kept", "a/b/", None));
+            assert_eq!(parse_parts(same), parts("kept", "a/b/", None));
         }
         let orders = Some("orders-final-dlq");
         let folder = "dead-letters/deployment=orders-final-dlq";
-        assert_eq!(uri(&format!("s3://kept/a/{folder}/")), parts("kept", "a/", orders));
-        assert_eq!(uri(&format!("s3://kept/{folder}")), parts("kept", "", orders));
-        assert_eq!(uri("s3://"), Err("has no bucket".to_owned()));
-        assert!(uri("s3://kept/a b").unwrap_err().starts_with("the prefix has a character other than"));
+        assert_eq!(parse_parts(&format!("s3://kept/a/{folder}/")), parts("kept", "a/", orders));
+        assert_eq!(parse_parts(&format!("s3://kept/{folder}")), parts("kept", "", orders));
+        assert_eq!(parse_parts("s3://"), Err("has no bucket".to_owned()));
+        assert!(
+            parse_parts("s3://kept/a b").unwrap_err().starts_with("the prefix has a character other than")
+        );
         assert!(ArchiveUri::from_path(Path::new("dead.jsonl")).is_none());
     }
 

@@ -16,7 +16,7 @@ use crate::archive::{ArchiveUri, BucketOwnerArgs};
 use crate::queues::AwsConnection;
 
 /// A file that does not exist yet, or an archive.
-pub enum BackupPlace {
+pub enum BackupDestination {
     File(ArchiveFile),
     Bucket(ArchiveUri),
 }
@@ -27,7 +27,7 @@ pub enum OpenBackup {
     Bucket(Box<BucketBackup<S3Bucket, SystemClock>>),
 }
 
-impl BackupPlace {
+impl BackupDestination {
     /// Parses the destination of a backup. Rejects a file that already exists.
     pub fn new(path: &Path) -> Result<Self, CommandFailure> {
         Ok(match ArchiveUri::from_path(path) {
@@ -56,10 +56,10 @@ impl BackupPlace {
 }
 
 impl BackupWriter for OpenBackup {
-    async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), CommandFailure> {
+    async fn store_records(&mut self, records: &[DeadLetterRecord]) -> Result<(), CommandFailure> {
         match self {
-            Self::File(file) => file.keep(records).await,
-            Self::Bucket(bucket) => bucket.keep(records).await,
+            Self::File(file) => file.store_records(records).await,
+            Self::Bucket(bucket) => bucket.store_records(records).await,
         }
     }
 }
@@ -80,7 +80,7 @@ mod tests {
         let queue = SqsQueue::new(client, "http://127.0.0.1:9/123456789012/orders-final-dlq", arn);
         for (bucket_owner, expected) in [(None, "123456789012"), (Some("444455556666"), "444455556666")] {
             let options = BucketOwnerArgs { bucket_owner: bucket_owner.map(|id| id.parse().unwrap()) };
-            let place = BackupPlace::new(Path::new("s3://letters")).unwrap();
+            let place = BackupDestination::new(Path::new("s3://letters")).unwrap();
             let OpenBackup::Bucket(bucket) = place.open(&connection, &queue, options).await.unwrap() else {
                 panic!("it is a bucket");
             };

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use redeliver_core::decide::backoff::bounds;
+use redeliver_core::decide::backoff::delay_bounds;
 use redeliver_core::decide::{CallOutcome, call_outcome};
 use redeliver_core::handler::{ErrorType, HandlerError};
 use redeliver_core::json::pointer::Pointer;
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::files::FileError;
 use crate::message_file::{
-    LineForm, SeenIds, input_error, input_name, is_dead_letter, open_input, remark_on_recognized_formats,
+    LineFormat, SeenIds, input_error, input_name, is_dead_letter, open_input, remark_on_recognized_formats,
 };
 use crate::terminal::stderr;
 use crate::terminal::units::{format_count, format_span};
@@ -142,7 +142,7 @@ impl EvidenceTime {
             .circuit_breaker
             .as_ref()
             .filter(|_| policy.max_attempts > 0 && no_retry_warning(policy).is_none())?;
-        let bounds = (1..=policy.max_attempts).map(|attempt| bounds(policy, attempt).into_inner());
+        let bounds = (1..=policy.max_attempts).map(|attempt| delay_bounds(policy, attempt).into_inner());
         let twice = bounds.map(|(low, high)| u64::from(low.get()) + u64::from(high.get())).sum::<u64>();
         let attempts_seconds = (twice / 2).min(policy.max_age_seconds.map_or(u64::MAX, u64::from));
         Some(Self { attempts_seconds, interval_seconds: attempts_seconds / FIRST_FAILURES })
@@ -154,7 +154,7 @@ fn full_jitter_remark(policy: &Policy) -> Option<String> {
     let (Backoff::Fixed { jitter, .. } | Backoff::Schedule { jitter, .. }) = &policy.backoff else {
         return None;
     };
-    let (first, last) = bounds(policy, 1).into_inner();
+    let (first, last) = delay_bounds(policy, 1).into_inner();
     let (first, last) = (first.get(), last.get());
     (*jitter == Jitter::Full && policy.max_attempts > 0).then(|| {
         format!(
@@ -167,7 +167,7 @@ fn full_jitter_remark(policy: &Policy) -> Option<String> {
 /// Returns a warning if messages exceed the maximum age before their first retry is due.
 fn no_retry_warning(policy: &Policy) -> Option<String> {
     let age = policy.max_age_seconds.filter(|_| policy.max_attempts > 0)?;
-    let first = u32::from(bounds(policy, 1).start().get());
+    let first = u32::from(delay_bounds(policy, 1).start().get());
     (first > age).then(|| {
         format!(
             "the first retry comes after {first} s at the earliest, but max_age_seconds is {age}: no retry is ever made"
@@ -182,7 +182,7 @@ fn no_retry_warning(policy: &Policy) -> Option<String> {
 /// If the file cannot be read. Invalid lines are findings, not errors.
 pub fn check_messages(path: &Path, schema: MessageSchema) -> Result<FileCheck, FileError> {
     let name = input_name(path);
-    let form = LineForm::Body(Box::new(schema));
+    let form = LineFormat::Body(Box::new(schema));
     let (mut findings, mut counts, mut seen) = (Vec::new(), MessageCounts::default(), SeenIds::default());
     let mut unread_ids = 0_u64;
     let envelope_id = Pointer::new("/metadata/message_id").expect("the pointer is valid");
@@ -280,7 +280,7 @@ mod tests {
 
     /// Users must be warned that an outage kills messages in a low-traffic queue that would survive in a busy queue.
     #[test]
-    fn the_evidence_interval_is_a_tenth_of_the_attempts_time() {
+    fn the_evidence_interval_is_a_tenth_of_the_time_for_all_attempts() {
         let evidence = |policy| {
             let evidence = EvidenceTime::for_policy(&Policy::from_json(policy).unwrap());
             evidence.map(|evidence| (evidence.attempts_seconds, evidence.interval_seconds))

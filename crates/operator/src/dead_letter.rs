@@ -8,7 +8,7 @@ mod story;
 mod timeline;
 
 pub use body::readable_body;
-pub use edit_lines::{EditLine, edit_lines};
+pub use edit_lines::{EditLine, masked_edit_diff};
 pub use edit_of_invalid::suggest_edit;
 pub use json_text::{FormattedText, JsonLayout, Mask, lay_out};
 pub use story::{STYLE, ShowOptions, render_details, render_story, scroll_tabindex};
@@ -20,7 +20,7 @@ mod examples {
     use redeliver_testing::dead_letters;
 
     pub(super) fn foreign_record(body: &str, number: u32) -> DeadLetterRecord {
-        DeadLetterRecord::new(dead_letters::foreign_letter(body, number))
+        DeadLetterRecord::new(dead_letters::foreign_message(body, number))
     }
 
     pub(super) fn annotated_record(body: &str, code: &str, details: &str, number: u32) -> DeadLetterRecord {

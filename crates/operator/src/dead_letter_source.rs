@@ -19,12 +19,12 @@ use redeliver_dead_letters::redrive::{JournalError, RedriveJournal};
 use redeliver_dead_letters::{ArchivedMessage, BadLines, FileQueue, Retention};
 
 use crate::archive::{ArchiveUri, PeriodArgs};
-use crate::file_journals::{check_not_begun, redrive_journal_path, send_journal_path};
-use crate::files::{check_encoding, read_error};
+use crate::file_journals::{check_not_started, redrive_journal_path, send_journal_path};
+use crate::files::{check_encoding, unreadable_file_error};
 use crate::message_file::{
     InputLines, input_name, is_standard_input, open_input, remark_on_recognized_formats,
 };
-use crate::queues::{DeadLetterQueue, KnownQueue, QueueCounts, name_in};
+use crate::queues::{DeadLetterQueue, KnownQueue, QueueCounts, queue_name_from_arn};
 use crate::sentences::describe_repeated_lines;
 use crate::terminal::stderr;
 use crate::terminal::units::{format_count, group_digits};
@@ -53,7 +53,7 @@ pub struct DeadLetterSource {
 
 /// An opened source of dead letters.
 #[derive(Debug)]
-pub struct OpenSource {
+pub struct OpenedSource {
     pub dead_letters: DeadLetters,
     /// The display name of the queue or the file.
     pub name: String,
@@ -112,7 +112,7 @@ impl DeadLetterSource {
     }
 
     /// Opens a queue or a file, or reads the given period from an archive.
-    pub async fn open(&self, period: PeriodArgs) -> Result<OpenSource, CommandFailure> {
+    pub async fn open(&self, period: PeriodArgs) -> Result<OpenedSource, CommandFailure> {
         let archive = self.archive_uri()?;
         if archive.is_none() && !period.is_default() {
             return Err(UsageError::new(
@@ -124,17 +124,17 @@ impl DeadLetterSource {
         if let Some(archive) = archive {
             let queue = archive.read_period(period, &self.queue.connection).await?;
             let name = queue.name().to_owned();
-            return Ok(OpenSource { dead_letters: DeadLetters::File(queue), name, retention: None });
+            return Ok(OpenedSource { dead_letters: DeadLetters::File(queue), name, retention: None });
         }
         if let Some(path) = &self.file {
             let queue = open_file(path)?;
             warn_about_skipped_lines(&queue);
             let name = queue.name().to_owned();
-            return Ok(OpenSource { dead_letters: DeadLetters::File(queue), name, retention: None });
+            return Ok(OpenedSource { dead_letters: DeadLetters::File(queue), name, retention: None });
         }
         let KnownQueue { queue, attributes } = self.queue.open().await?;
-        Ok(OpenSource {
-            name: name_in(queue.arn()).to_owned(),
+        Ok(OpenedSource {
+            name: queue_name_from_arn(queue.arn()).to_owned(),
             retention: QueueCounts::from_attributes(&attributes).retention(),
             dead_letters: DeadLetters::Queue(queue),
         })
@@ -144,7 +144,7 @@ impl DeadLetterSource {
 /// Opens a file, which must be empty or contain at least one dead letter.
 pub fn open_file(path: &Path) -> Result<FileQueue, CommandFailure> {
     let name = input_name(path).display().to_string();
-    let failed = |error: io::Error| read_error(&input_name(path), &error);
+    let failed = |error: io::Error| unreadable_file_error(&input_name(path), &error);
     let arn = if is_standard_input(path) {
         format!("{FILE}-")
     } else {
@@ -156,7 +156,7 @@ pub fn open_file(path: &Path) -> Result<FileQueue, CommandFailure> {
         file = lines;
     }
     let queue = FileQueue::open(file, &name, &arn, now).map_err(failed)?;
-    if queue.has_no_dead_letter() {
+    if queue.has_only_bad_lines() {
         let (line, why) =
             queue.bad_lines().first.first().map_or((1, ""), |(line, why)| (*line, why.as_str()));
         return Err(format!(
@@ -175,11 +175,12 @@ pub fn open_file(path: &Path) -> Result<FileQueue, CommandFailure> {
 /// If a file cannot be read or might have been written by another user, or if another command has started to send it.
 pub fn open_backups(backups: &[PathBuf], arn: &str) -> Result<FileQueue, CommandFailure> {
     for path in backups {
-        check_not_begun(&send_journal_path(path), "redeliver send --backup")?;
+        check_not_started(&send_journal_path(path), "redeliver send --backup")?;
     }
     let mut all = tempfile::tempfile()?;
     for path in backups {
-        let mut input = BufReader::new(open_own_file(path, false).map_err(|error| read_error(path, &error))?);
+        let mut input =
+            BufReader::new(open_own_file(path, false).map_err(|error| unreadable_file_error(path, &error))?);
         let mut line = Vec::new();
         // A run that left an incomplete last line did not delete its message.
         while input.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
@@ -273,7 +274,7 @@ fn describe_missing_attributes(all: u64, without_attributes: u64) -> Option<Stri
 
 /// Opens a file for random access. A pipe is copied to an anonymous file.
 fn open_seekable(path: &Path) -> Result<File, CommandFailure> {
-    let failed = |error: io::Error| read_error(&input_name(path), &error);
+    let failed = |error: io::Error| unreadable_file_error(&input_name(path), &error);
     if !is_standard_input(path) && path.is_file() {
         let mut file = File::open(path).map_err(failed)?;
         let mut beginning = Vec::new();
@@ -359,7 +360,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_export_without_attributes_causes_a_hint_on_how_to_get_them() {
+    fn a_warning_says_how_to_export_missing_attributes() {
         let mut message = redeliver_testing::dead_letters::retried_record("NON_RETRYABLE_ERROR", "x", 1);
         let line = |message: &ReceivedMessage| serde_json::to_vec(&ArchivedMessage::new(message)).unwrap();
         assert!(has_attributes(&line(&message)));

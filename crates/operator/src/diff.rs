@@ -24,7 +24,7 @@ pub fn diff_lines<'t>(before: &'t str, after: &'t str) -> Vec<DiffLine<'t>> {
 
 /// Returns true if the texts are compared line by line, that is, if there are at most 400 lines from the first to the
 /// last change. Above this limit, all of these lines count as changed.
-pub(crate) fn is_compared(before: &str, after: &str) -> bool {
+pub(crate) fn is_compared_line_by_line(before: &str, after: &str) -> bool {
     let [before, after] = [before, after].map(|text| text.lines().collect::<Vec<_>>());
     let (first, last) = common_ends(&before, &after);
     before.len().max(after.len()) - first - last <= COMPARED_MAX
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_very_large_change_is_shown_as_all_old_and_all_new_lines() {
+    fn a_very_large_change_is_shown_as_all_old_lines_then_all_new_lines() {
         let [old, new] = ["old", "new"].map(|text| vec![text; COMPARED_MAX + 1].join("\n"));
         let shown = format_diff(&format!("a\n{old}\nz"), &format!("a\n{new}\nz"));
         assert_eq!(
@@ -137,14 +137,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_grows_to_many_is_compared_up_to_the_limit() {
+    fn an_insertion_is_compared_line_by_line_up_to_the_limit() {
         let grown = |lines: usize| {
             let new = vec!["new"; lines].join("\n");
             format!("a\n{new}\nb\n{new}\nz")
         };
         let news = |lines: usize| vec!["+new"; lines];
         let (few, many) = (grown(COMPARED_MAX / 2 - 1), grown(COMPARED_MAX / 2));
-        assert!(is_compared("a\nb\nz", &few) && !is_compared("a\nb\nz", &many));
+        assert!(is_compared_line_by_line("a\nb\nz", &few) && !is_compared_line_by_line("a\nb\nz", &many));
         assert_eq!(
             format_diff("a\nb\nz", &few),
             [&[" a"][..], &news(199), &[" b"], &news(199), &[" z"]].concat()

@@ -21,7 +21,7 @@ pub fn redrive_journal_path(file: &Path) -> PathBuf {
 ///
 /// # Errors
 /// If the journal exists. The error names the other command and its journal.
-pub fn check_not_begun(journal_of_other: &Path, other: &str) -> Result<(), String> {
+pub fn check_not_started(journal_of_other: &Path, other: &str) -> Result<(), String> {
     if journal_of_other.symlink_metadata().is_err() {
         return Ok(());
     }
@@ -51,7 +51,7 @@ mod tests {
     /// If each name had its own journal, the file would be sent once under each name.
     #[test]
     #[cfg(unix)]
-    fn a_symbolic_link_has_the_journals_of_its_file() {
+    fn a_symbolic_link_uses_the_journals_of_its_target() {
         use std::os::unix::fs::symlink;
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().canonicalize().unwrap();

@@ -19,7 +19,7 @@ pub use redeliver_dead_letters::files::{FileError, create_output};
 /// If the file cannot be read, is UTF-16, starts with a byte order mark, or is not UTF-8. The last error includes the
 /// position.
 pub fn read_text(path: &Path) -> Result<String, FileError> {
-    let bytes = std::fs::read(path).map_err(|error| read_error(path, &error))?;
+    let bytes = std::fs::read(path).map_err(|error| unreadable_file_error(path, &error))?;
     check_encoding(path, &bytes)?;
     String::from_utf8(bytes).map_err(|error| {
         FileError::new(path, format_args!("not UTF-8 at byte {}", error.utf8_error().valid_up_to()))
@@ -38,7 +38,7 @@ pub fn check_encoding(path: &Path, beginning: &[u8]) -> Result<(), FileError> {
 }
 
 /// Returns the error for an unreadable file, with a hint for `-` and `s3://`, which only some commands accept.
-pub fn read_error(path: &Path, error: &io::Error) -> FileError {
+pub fn unreadable_file_error(path: &Path, error: &io::Error) -> FileError {
     // A command that reads archives, or messages from standard input, does not treat these as file names.
     let hint = if path == Path::new("-") {
         "; only messages are read from standard input: name a file"
@@ -51,7 +51,7 @@ pub fn read_error(path: &Path, error: &io::Error) -> FileError {
 }
 
 /// Returns the error for a file that cannot be written.
-pub fn write_error(path: &Path, error: &io::Error) -> FileError {
+pub fn unwritable_file_error(path: &Path, error: &io::Error) -> FileError {
     FileError::new(path, format_args!("cannot be written: {error}"))
 }
 
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_that_does_not_fit_the_strategy_is_refused_with_its_file_name() {
+    fn the_error_for_a_policy_that_does_not_fit_the_strategy_names_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("policy.json");
         replace_file(&path, br#"{"immediate":{"max_attempts":1,"delay_ms":5}}"#).unwrap();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_blocks_groups_is_refused_for_a_run() {
+    fn a_run_refuses_a_policy_that_blocks_groups() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("policy.json");
         replace_file(&path, br#"{"on_give_up":"block"}"#).unwrap();
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn an_existing_file_is_not_overwritten_but_a_device_is_written() {
+    fn an_existing_file_is_not_overwritten_but_a_device_is_written_to() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new");
         create_output(&path).unwrap().write_all(b"precious").unwrap();
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn a_report_is_not_written_into_another_users_pipe() {
+    fn a_report_is_not_written_to_another_users_pipe() {
         use std::process::{Command, Stdio};
 
         use redeliver_testing::planted::{ANOTHER_USER, create_pipe};

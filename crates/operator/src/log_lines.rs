@@ -52,7 +52,7 @@ impl LogLinks {
             arn.zip(group).filter(|_| location.request_id().or(location.log_stream()).is_some());
         Some(Self {
             url: arn_and_group.and_then(|(arn, group)| insights_url(arn, group, &logs)),
-            command: arn_and_group.and_then(|(arn, group)| filter_command(arn, group, &logs)),
+            command: arn_and_group.and_then(|(arn, group)| log_lines_command(arn, group, &logs)),
             default_log_group,
             location,
         })
@@ -88,7 +88,7 @@ fn call_period(logs: &AttemptLogs) -> (Timestamp, Timestamp) {
     (from.max(Timestamp::UNIX_EPOCH), to.max(Timestamp::UNIX_EPOCH))
 }
 
-fn filter_command(arn: &str, group: &str, logs: &AttemptLogs) -> Option<String> {
+fn log_lines_command(arn: &str, group: &str, logs: &AttemptLogs) -> Option<String> {
     let (from, to) = call_period(logs);
     let mut command = format!(
         "aws logs filter-log-events --region {} --log-group-name {}",

@@ -29,7 +29,7 @@ const SEND_AGAIN: &str = "a dead letter, not a message: `redeliver audit FILE` s
 
 /// The format of a file's lines.
 #[derive(Debug)]
-pub enum LineForm {
+pub enum LineFormat {
     /// A message body that must match the schema.
     Body(Box<MessageSchema>),
     /// Any body that SQS accepts, even if it is not a valid message.
@@ -50,7 +50,7 @@ pub struct FileMessage {
     pub is_plain: bool,
 }
 
-impl LineForm {
+impl LineFormat {
     /// Returns the lines of an input.
     pub fn read_lines<R: BufRead>(&self, input: R) -> InputLines<R> {
         match self {
@@ -76,7 +76,7 @@ impl LineForm {
                     }
                     Err(invalid) => {
                         return Err(dead_letter_hint(&content.body)
-                            .map_or_else(|| describe_invalid(&invalid), |hint| vec![hint]));
+                            .map_or_else(|| describe_violations(&invalid), |hint| vec![hint]));
                     }
                 };
                 Ok(FileMessage { sendable, id, is_plain })
@@ -97,7 +97,7 @@ impl LineForm {
     }
 }
 
-impl Default for LineForm {
+impl Default for LineFormat {
     fn default() -> Self {
         Self::Body(Box::default())
     }
@@ -114,7 +114,7 @@ pub fn dead_letter_hint(line: &str) -> Option<String> {
 }
 
 /// Describes the violations, each with its code.
-pub fn describe_invalid(invalid: &InvalidMessage) -> Vec<String> {
+pub fn describe_violations(invalid: &InvalidMessage) -> Vec<String> {
     match invalid {
         InvalidMessage::Format(malformed) => vec![format!("INVALID_MESSAGE_FORMAT {malformed}")],
         InvalidMessage::Schema(violations) => {
@@ -158,7 +158,7 @@ pub fn open_input(path: &Path) -> Result<Box<dyn BufRead + Send>, FileError> {
 
 /// Returns the error for an input that cannot be opened or read.
 pub fn input_error(path: &Path, error: &io::Error) -> FileError {
-    files::read_error(&input_name(path), error)
+    files::unreadable_file_error(&input_name(path), error)
 }
 
 /// Returns the input's name for messages to the user.

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_quoted_for_the_shell_and_broken_before_an_option() {
+    fn a_command_is_quoted_for_the_shell_and_wrapped_before_an_option() {
         let command = NextCommand::new("redrive")
             .with_option("queue", "orders dlq")
             .with_flag("plain")
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_is_added_before_the_end_of_the_options() {
+    fn a_flag_is_added_before_the_end_of_options_marker() {
         let words = ["redeliver", "redrive", "--to", "q", "--", "-dead.jsonl"].map(OsString::from);
         let again = NextCommand::from_args(words).unwrap().with_flag("apply");
         assert_eq!(again.words(), ["redeliver", "redrive", "--to", "q", "--apply", "--", "-dead.jsonl"]);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_docs_page_is_named_only_with_a_docs_url() {
+    fn a_docs_page_is_suggested_only_if_a_docs_url_is_set() {
         assert_eq!(page_url(None, "operate/audit"), None);
         let page = page_url(Some("https://example.org/redeliver/"), "operate/audit");
         assert_eq!(page.as_deref(), Some("https://example.org/redeliver/operate/audit.html"));

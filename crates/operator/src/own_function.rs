@@ -18,7 +18,7 @@ const START_WARNING_DELAY: Duration = Duration::from_secs(10);
 /// # Errors
 /// If the function cannot be started, or exits before its first request.
 pub async fn start_own_function(function: &OwnFunction) -> Result<(), String> {
-    let mut starting = pin!(function.runtime.start_first());
+    let mut starting = pin!(function.runtime.start_first_process());
     let started = match timeout(START_WARNING_DELAY, &mut starting).await {
         Ok(started) => started,
         Err(_) => {

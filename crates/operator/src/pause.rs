@@ -9,7 +9,7 @@ use redeliver_core::strategy::Role;
 use serde::Serialize;
 
 use crate::queues::event_sources::{EventSources, LambdaMapping};
-use crate::queues::{AwsConnection, OpenQueue, QueueCounts, QueueSelection, account, name_in};
+use crate::queues::{AwsConnection, OpenQueue, QueueCounts, QueueSelection, account, queue_name_from_arn};
 use crate::status::readers::Readers;
 use crate::terminal::stderr;
 use crate::{CommandFailure, ExitCode, UsageError};
@@ -88,7 +88,7 @@ pub async fn switch_readers(
         switchable.into_iter().zip(outcomes).map(|(SwitchableMapping { queue, mapping, .. }, outcome)| {
             let LambdaMapping { function, uuid, state: from, .. } = mapping;
             MappingChange {
-                queue: name_in(&queue).to_owned(),
+                queue: queue_name_from_arn(&queue).to_owned(),
                 function,
                 uuid,
                 from,
@@ -119,13 +119,13 @@ pub async fn switch_and_describe(
     let SwitchableQueues { switchable, without_mapping } = find_mappings(queues, connection, all).await?;
     let outcomes = switch_all(&switchable, wanted).await;
     let lines = switchable.iter().zip(outcomes).map(|(SwitchableMapping { queue, mapping, .. }, outcome)| {
-        let what = format!("{} at {}", mapping.function, name_in(queue));
+        let what = format!("{} at {}", mapping.function, queue_name_from_arn(queue));
         match outcome {
             Ok(()) => format!("{what}: {}\n", wanted.state_name()),
             Err(why) => format!("{what}: {why}\n"),
         }
     });
-    let others = without_mapping.iter().filter(|queue| queue.queue != name_in(dlq_arn));
+    let others = without_mapping.iter().filter(|queue| queue.queue != queue_name_from_arn(dlq_arn));
     let others = others.map(|queue| format!("{}\n", queue.explain_remedy(wanted)));
     Ok(lines.chain(others).collect())
 }
@@ -153,7 +153,9 @@ async fn find_mappings(
             let in_flight = QueueCounts::from_attributes(&known.attributes).in_flight;
             let readers =
                 Readers::query_readers(connection, &queue, Some(&[]), in_flight, SystemClock.now()).await;
-            found.without_mapping.push(UnmappedQueue { queue: name_in(&queue).to_owned(), readers });
+            found
+                .without_mapping
+                .push(UnmappedQueue { queue: queue_name_from_arn(&queue).to_owned(), readers });
         }
         found.switchable.extend(mappings.into_iter().map(|mapping| SwitchableMapping {
             queue: queue.clone(),

@@ -161,8 +161,11 @@ impl PolicyNames {
             }
         }
         let name = queues.deployment_name().unwrap_or_default();
-        names.lookup =
-            if queues.is_by_stack() { DeploymentLookup::Stack(name) } else { DeploymentLookup::Names(name) };
+        names.lookup = if queues.selects_by_stack() {
+            DeploymentLookup::Stack(name)
+        } else {
+            DeploymentLookup::Names(name)
+        };
         Ok(names)
     }
 

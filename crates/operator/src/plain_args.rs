@@ -18,7 +18,7 @@ pub struct PlainArguments {
     /// JSON Pointer to the id of a plain message
     ///
     /// It points into the body, as in /detail/id.
-    #[arg(long, help_heading = VALIDATE, value_name = "POINTER", requires = "plain", value_parser = pointer)]
+    #[arg(long, help_heading = VALIDATE, value_name = "POINTER", requires = "plain", value_parser = parse_pointer)]
     pub message_id_pointer: Option<Pointer>,
     /// JSON Schema for the bodies of plain messages
     ///
@@ -31,6 +31,6 @@ pub struct PlainArguments {
 ///
 /// # Errors
 /// Returns the errors of [`Pointer::new`].
-pub fn pointer(text: &str) -> Result<Pointer, PointerError> {
+pub fn parse_pointer(text: &str) -> Result<Pointer, PointerError> {
     Pointer::new(text)
 }

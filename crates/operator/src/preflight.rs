@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::files::read_text;
 use crate::queues::event_sources::{EventSources, LambdaMapping};
-use crate::queues::{AwsConnection, OpenQueue, QueueSelection, RequestLog, find_stack, name_in};
+use crate::queues::{AwsConnection, OpenQueue, QueueSelection, RequestLog, find_stack, queue_name_from_arn};
 use crate::{CommandFailure, ExitCode};
 pub use concurrency::Concurrency;
 pub use event_sources::EventSourceProblem;
@@ -70,7 +70,7 @@ pub async fn run_preflight(
             }
         }
     }
-    if let Err(error) = found.add_deployment(connection, deployment, template.as_ref()).await {
+    if let Err(error) = found.add_deployment_findings(connection, deployment, template.as_ref()).await {
         let name = deployment.deployment_name().unwrap_or_default();
         found.problems.push(format!("could not read all of {name}: {error}"));
     }
@@ -93,7 +93,7 @@ fn queue_names(template: &Value) -> Vec<&str> {
     queues.filter_map(|(_, queue)| queue["Properties"]["QueueName"].as_str()).collect()
 }
 
-async fn existing_queues(
+async fn find_existing_queues(
     connection: &AwsConnection,
     names: Vec<&str>,
 ) -> Result<Vec<String>, CommandFailure> {
@@ -135,7 +135,7 @@ struct MappedQueue {
 }
 
 /// Finds the queues of a deployment, and other queues that are read by the functions that read its source queue.
-async fn mapped_queues(
+async fn find_mapped_queues(
     connection: &AwsConnection,
     deployment: &QueueSelection,
 ) -> Result<Vec<MappedQueue>, CommandFailure> {
@@ -167,7 +167,7 @@ async fn mapped_queues(
 fn paused_mappings(queue: &MappedQueue) -> impl Iterator<Item = DisabledMapping> {
     let mappings = queue.role.and(Some(&queue.mappings)).into_iter().flatten();
     mappings.filter(|mapping| !mapping.is_on()).map(|mapping| DisabledMapping {
-        queue: name_in(&queue.arn).to_owned(),
+        queue: queue_name_from_arn(&queue.arn).to_owned(),
         function: mapping.function.clone(),
         state: mapping.state.clone(),
     })
@@ -175,24 +175,24 @@ fn paused_mappings(queue: &MappedQueue) -> impl Iterator<Item = DisabledMapping>
 
 impl Preflight {
     /// Adds the findings about the deployment or, if it does not exist, the queues that its template could not create.
-    async fn add_deployment(
+    async fn add_deployment_findings(
         &mut self,
         connection: &AwsConnection,
         deployment: &QueueSelection,
         template: Option<&Value>,
     ) -> Result<(), CommandFailure> {
         let name = deployment.deployment_name().unwrap_or_default();
-        let is_deployed = match deployment.is_by_stack() {
+        let is_deployed = match deployment.selects_by_stack() {
             true => find_stack(connection, &name).await?.is_some(),
             // Every deployment has this queue.
             false => connection.has_queue(&format!("{name}-final-dlq")).await?,
         };
         self.deployed = Some(is_deployed);
-        let queues = if is_deployed { mapped_queues(connection, deployment).await? } else { Vec::new() };
+        let queues = if is_deployed { find_mapped_queues(connection, deployment).await? } else { Vec::new() };
         self.paused = Some(queues.iter().flat_map(paused_mappings).collect());
         self.event_sources = Some(event_sources::find_problems(&queues));
         let new = template.filter(|_| !is_deployed).map(queue_names).unwrap_or_default();
-        self.taken_queues = Some(existing_queues(connection, new).await?);
+        self.taken_queues = Some(find_existing_queues(connection, new).await?);
         Ok(())
     }
 

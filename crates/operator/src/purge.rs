@@ -11,7 +11,7 @@ use redeliver_dead_letters::purge::{Purge, PurgeReport};
 
 use crate::CommandFailure;
 use crate::archive::BucketOwnerArgs;
-use crate::backup_place::{BackupPlace, OpenBackup};
+use crate::backup_place::{BackupDestination, OpenBackup};
 use crate::queues::DeadLetterQueue;
 use crate::sentences::{describe_missing_members, describe_unjudged_messages};
 
@@ -54,7 +54,7 @@ impl PurgeRequest<'_> {
     /// If one of them cannot be used.
     pub async fn open(self) -> Result<OpenPurge, CommandFailure> {
         let Self { pick, max, applied, .. } = self;
-        let place = BackupPlace::new(self.backup)?;
+        let place = BackupDestination::new(self.backup)?;
         let queue = self.queue.open().await?.queue;
         let backup = place.open(&self.queue.connection, &queue, self.bucket_owner).await?;
         Ok(OpenPurge { queue, backup, pick, max, applied })

@@ -24,11 +24,11 @@ use redeliver_dead_letters::redrive::{
 use serde::{Deserialize, Serialize};
 
 use crate::dead_letter_source::DeadLetters;
-use crate::queues::name_in;
+use crate::queues::queue_name_from_arn;
 use crate::terminal::units::{HOUR, format_count, format_span, group_digits};
 use crate::{CommandFailure, UsageError};
 
-pub use next_step::{Continuation, describe_missing_consumer, describe_staying_messages, next_step};
+pub use next_step::{ContinuationWording, describe_missing_consumer, describe_remaining_messages, next_step};
 pub use request::{RedriveRequest, RedriveResult};
 pub use run_estimate::RunEstimate;
 pub use to_file::RedriveToFile;
@@ -161,11 +161,11 @@ async fn dry_run(
     journal: Option<&RedriveJournal>,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<RedriveReport, CommandFailure> {
-    job_without_queue(from, plan, max, interrupted).dry_run_with_journal(journal).await
+    build_job_without_queue(from, plan, max, interrupted).dry_run_with_journal(journal).await
 }
 
 /// Builds a redrive that sends nothing to a queue.
-fn job_without_queue<'a>(
+fn build_job_without_queue<'a>(
     from: &'a DeadLetters,
     plan: &'a RedrivePlan,
     max: u64,
@@ -189,13 +189,14 @@ pub fn describe_other_sources(report: &RedriveReport, to: &str) -> Option<String
     let others: Vec<_> = report.counts_from_other_queues(to).collect();
     let count: u64 = others.iter().map(|(_, count)| count).sum();
     let shown = others.iter().take(QUEUES_SHOWN);
-    let mut names: Vec<_> =
-        shown.map(|(arn, count)| format!("{} ({})", name_in(arn), group_digits(*count))).collect();
+    let mut names: Vec<_> = shown
+        .map(|(arn, count)| format!("{} ({})", queue_name_from_arn(arn), group_digits(*count)))
+        .collect();
     if others.len() > QUEUES_SHOWN {
         names.push(format_count((others.len() - QUEUES_SHOWN) as u64, "more queue"));
     }
     (count > 0).then(|| {
-        let (messages, to) = (format_count(count, "dead letter"), name_in(to));
+        let (messages, to) = (format_count(count, "dead letter"), queue_name_from_arn(to));
         format!("{messages} did not come from {to}, but from {}", names.join(", "))
     })
 }
@@ -258,7 +259,7 @@ mod tests {
     }
 
     /// Returns a file with a dead letter from the DLQ.
-    fn file() -> DeadLetters {
+    fn dead_letter_file() -> DeadLetters {
         let mut message = retried_record("NON_RETRYABLE_ERROR", "x", 1);
         message.queue_arn = DLQ.to_owned();
         let mut file = tempfile::tempfile().unwrap();
@@ -270,7 +271,7 @@ mod tests {
     #[test]
     fn a_redrive_keeps_its_pace_and_watches_only_a_consumed_queue() {
         let (dlq, file, to, plan) =
-            (DeadLetters::Queue(queue(DLQ)), file(), queue(SOURCE), RedrivePlan::default());
+            (DeadLetters::Queue(queue(DLQ)), dead_letter_file(), queue(SOURCE), RedrivePlan::default());
         for (from, is_consumed, watched, can_come_back) in
             [(&dlq, true, 7, true), (&dlq, false, 0, true), (&file, true, 0, false), (&file, false, 0, false)]
         {
@@ -310,7 +311,7 @@ mod tests {
     #[test]
     fn dead_letters_are_not_sent_to_the_queue_they_came_from() {
         let checked = |from: &DeadLetters, to| check_destination(from, to).map_err(|error| error.to_string());
-        let (dlq, file) = (DeadLetters::Queue(queue(DLQ)), file());
+        let (dlq, file) = (DeadLetters::Queue(queue(DLQ)), dead_letter_file());
         let itself = "--to names the DLQ itself; name the source queue";
         assert_eq!(checked(&dlq, DLQ), Err(itself.to_owned()));
         let read_from = "--to names the queue that dead.jsonl was read from; name the source queue";

@@ -83,7 +83,7 @@ pub fn describe_repeated_lines(file: &impl Display, count: u64) -> Option<String
 }
 
 /// Describes how many of the dead letters that were read will soon be deleted by SQS, and what to do about it.
-pub fn describe_deleted_soon(
+pub fn describe_expiring_messages(
     count: u64,
     first_ends_at: Option<Timestamp>,
     retention: Option<Retention>,
@@ -104,7 +104,7 @@ pub fn describe_deleted_soon(
 }
 
 /// Reports that received messages could not be made visible again; `None` if all were.
-pub fn describe_still_hidden(count: u64) -> Option<String> {
+pub fn describe_still_hidden_messages(count: u64) -> Option<String> {
     (count > 0).then(|| {
         format!(
             "{} will stay hidden from other readers for up to two minutes (half an hour if SQS answers slowly); if that \
@@ -145,7 +145,7 @@ pub fn describe_unjudged_messages(not_judged: &NotJudged) -> Option<String> {
 }
 
 /// Warns about messages whose causes did not fit in the table of groups.
-pub fn describe_causes_beyond_table(groups: &[DeadLetterGroup]) -> Option<String> {
+pub fn describe_causes_beyond_table_limit(groups: &[DeadLetterGroup]) -> Option<String> {
     let (messages, causes) = match KnownCauses::count_unknown_causes(groups) {
         0 => return None,
         messages => (format_count(messages, "message"), group_digits(GROUPS_MAX as u64)),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn unjudged_messages_are_counted_with_example_and_remedy() {
+    fn unjudged_messages_are_counted_with_an_example_and_a_remedy() {
         assert_eq!(describe_unjudged_messages(&NotJudged::default()), None);
         let (example, reason) =
             (Some("sqs-7".to_owned()), Some("cannot index a value with another".to_owned()));
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_on_an_absent_member_has_a_warning_with_a_fix() {
+    fn a_filter_on_an_absent_member_causes_a_warning_with_a_fix() {
         assert_eq!(
             remark_on_filter(".attempts < 3", r#"{"attempts":null}"#).unwrap(),
             "1 message selected without .attempts: jq treats a missing member as null, which is less than any number and \
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn each_comparison_with_an_absent_member_has_a_fix() {
+    fn a_fix_is_suggested_for_each_comparison_with_an_absent_member() {
         assert_eq!(
             remark_on_filter(".a < 3 or .b < 3", "{}").unwrap(),
             "1 message selected without .a or .b: jq treats a missing member as null, which is less than any number and \
@@ -293,10 +293,10 @@ mod tests {
         let mut table = GroupTable::default();
         table.add_record(&record);
         let mut groups = table.into_groups();
-        assert_eq!(describe_causes_beyond_table(&groups), None);
+        assert_eq!(describe_causes_beyond_table_limit(&groups), None);
         groups.push(DeadLetterGroup { fingerprint: OTHER.to_owned(), count: 1_234, ..groups[0].clone() });
         assert_eq!(
-            describe_causes_beyond_table(&groups).unwrap(),
+            describe_causes_beyond_table_limit(&groups).unwrap(),
             "1,234 messages died of causes beyond the first 10,000: could not determine whether those are new"
         );
     }

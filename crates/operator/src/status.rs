@@ -25,11 +25,11 @@ use crate::queues::event_sources::{EventSources, LambdaMapping};
 use crate::queues::{AwsConnection, OpenQueue};
 use crate::status::readers::Readers;
 #[cfg(test)]
-pub use metrics::tests::denied;
+pub use metrics::tests::access_denied;
 pub use metrics::{MetricsClient, QueueFlow, RECEIVE_METRICS, RECEIVES_LOOK_BACK, Receives};
 pub use problem::{Problem, QueriedService};
 use report::NAMED;
-pub use report::{QueueStatus, Status, blocked_table};
+pub use report::{QueueStatus, Status, blocked_group_table};
 pub use target::{OngoingOutage, TargetStatus};
 
 /// Reads the mappings, readers, blocked groups and outages of open queues, from Lambda, SQS and CloudWatch. If a

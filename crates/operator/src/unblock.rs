@@ -10,7 +10,7 @@ use redeliver_dead_letters::blocked::{UnblockDecision, UnblockReport, unblock_gr
 
 use crate::CommandFailure;
 use crate::archive::BucketOwnerArgs;
-use crate::backup_place::{BackupPlace, OpenBackup};
+use crate::backup_place::{BackupDestination, OpenBackup};
 use crate::queues::{AwsConnection, OneQueue, QueueAddress};
 
 /// A request to unblock groups, built from the user's options.
@@ -30,7 +30,7 @@ pub struct UnblockRequest<'a> {
 }
 
 /// A request with its queues and backup open.
-pub struct OpenUnblock<'a> {
+pub struct OpenUnblockRequest<'a> {
     blocked: SqsQueue,
     source: SqsQueue,
     groups: &'a [String],
@@ -44,9 +44,9 @@ impl<'a> UnblockRequest<'a> {
     ///
     /// # Errors
     /// If one of them cannot be used.
-    pub async fn open(self) -> Result<OpenUnblock<'a>, CommandFailure> {
+    pub async fn open(self) -> Result<OpenUnblockRequest<'a>, CommandFailure> {
         let Self { connection, queue, groups, applied, .. } = self;
-        let place = self.backup.map(BackupPlace::new).transpose()?;
+        let place = self.backup.map(BackupDestination::new).transpose()?;
         let blocked =
             connection.find_queue(&queue.find_address(connection, Role::Blocked).await?).await?.queue;
         let source = match self.source {
@@ -57,11 +57,11 @@ impl<'a> UnblockRequest<'a> {
             Some(place) => Some(place.open(connection, &source, self.bucket_owner).await?),
             None => None,
         };
-        Ok(OpenUnblock { blocked, source, groups, backup, applied })
+        Ok(OpenUnblockRequest { blocked, source, groups, backup, applied })
     }
 }
 
-impl OpenUnblock<'_> {
+impl OpenUnblockRequest<'_> {
     /// Returns the ARN of the ordered queue.
     pub fn source_arn(&self) -> &str {
         self.source.arn()

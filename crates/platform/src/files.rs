@@ -1,7 +1,7 @@
 //! Private files, and checks of other users' access to them.
 
 pub use system::{
-    describe_other_reader, describe_other_writers, is_owned_by_current_user, is_stream, keep_private,
+    describe_other_reader, describe_other_writers, is_owned_by_current_user, is_stream, make_private,
     open_nofollow, set_mode, sync_directory,
 };
 
@@ -42,7 +42,7 @@ mod system {
     ///
     /// # Errors
     /// The file system rejects the change.
-    pub fn keep_private(file: &File) -> io::Result<()> {
+    pub fn make_private(file: &File) -> io::Result<()> {
         file.set_permissions(Permissions::from_mode(super::OWNER_ONLY))
     }
 
@@ -64,10 +64,10 @@ mod system {
     /// it.
     #[must_use]
     pub fn describe_other_writers(metadata: &Metadata) -> Option<String> {
-        describe_foreign_writers(geteuid().as_raw(), metadata)
+        describe_writers_other_than(geteuid().as_raw(), metadata)
     }
 
-    fn describe_foreign_writers(user: u32, metadata: &Metadata) -> Option<String> {
+    fn describe_writers_other_than(user: u32, metadata: &Metadata) -> Option<String> {
         let mode = metadata.mode() & 0o777;
         match metadata.uid() {
             owner if owner != user => Some(format!("it belongs to another user (uid {owner})")),
@@ -86,10 +86,10 @@ mod system {
     /// current user or to root, which is trusted.
     #[must_use]
     pub fn describe_other_reader(metadata: &Metadata) -> Option<String> {
-        describe_foreign_reader(geteuid().as_raw(), metadata.uid())
+        describe_reader_other_than(geteuid().as_raw(), metadata.uid())
     }
 
-    fn describe_foreign_reader(user: u32, owner: u32) -> Option<String> {
+    fn describe_reader_other_than(user: u32, owner: u32) -> Option<String> {
         let is_another = owner != user && owner != ROOT;
         is_another.then(|| {
             format!("another user (uid {owner}) owns it and could read all of it; name another file")
@@ -103,22 +103,25 @@ mod system {
         use super::*;
 
         #[test]
-        fn a_file_of_another_user_is_not_trusted() {
+        fn another_users_file_is_not_trusted() {
             let file = tempfile::NamedTempFile::new().unwrap();
             let metadata = file.path().metadata().unwrap();
             let owner = metadata.uid();
-            assert_eq!(describe_foreign_writers(owner, &metadata), None);
+            assert_eq!(describe_writers_other_than(owner, &metadata), None);
             let why = format!("it belongs to another user (uid {owner})");
-            assert_eq!(describe_foreign_writers(owner + 1, &metadata), Some(why));
+            assert_eq!(describe_writers_other_than(owner + 1, &metadata), Some(why));
         }
 
         #[test]
-        fn only_own_pipes_and_system_devices_are_written_to() {
-            assert_eq!([describe_foreign_reader(1000, 1000), describe_foreign_reader(1000, 0)], [None, None]);
+        fn only_the_users_own_pipes_and_system_devices_are_written_to() {
+            assert_eq!(
+                [describe_reader_other_than(1000, 1000), describe_reader_other_than(1000, 0)],
+                [None, None]
+            );
             let why = "another user (uid 1000) owns it and could read all of it; name another file";
             for user in [1001, 0] {
                 assert_eq!(
-                    describe_foreign_reader(user, 1000),
+                    describe_reader_other_than(user, 1000),
                     Some(why.to_owned()),
                     "even root refuses another user's pipe"
                 );
@@ -159,7 +162,7 @@ mod system {
     ///
     /// # Errors
     /// Never fails.
-    pub fn keep_private(_: &File) -> io::Result<()> {
+    pub fn make_private(_: &File) -> io::Result<()> {
         Ok(())
     }
 

@@ -32,7 +32,8 @@ mod tests {
             }
         }
         assert!(sources.len() > 300, "{}", sources.len());
-        let found: Vec<_> = sources.iter().filter(|path| is_platform_specific(&product_code(path))).collect();
+        let found: Vec<_> =
+            sources.iter().filter(|path| is_platform_specific(&production_code(path))).collect();
         assert_eq!(
             found,
             [""; 0].map(PathBuf::from).iter().collect::<Vec<_>>(),
@@ -69,7 +70,7 @@ mod tests {
     }
 
     /// Returns a source file without its tests; empty for a test file.
-    fn product_code(path: &Path) -> String {
+    fn production_code(path: &Path) -> String {
         let is_test_file =
             path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs");
         let source = if is_test_file { String::new() } else { fs::read_to_string(path).unwrap() };

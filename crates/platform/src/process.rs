@@ -1,6 +1,6 @@
 //! This process and its children.
 
-pub use system::{Group, leave_no_core_file, refuse_debuggers, shield_from_interrupts};
+pub use system::{Group, block_debuggers, disable_core_dumps, shield_from_interrupts};
 
 #[cfg(unix)]
 mod system {
@@ -11,12 +11,12 @@ mod system {
     use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, setrlimit};
 
     /// Prevents this process from leaving a core file when it crashes.
-    pub fn leave_no_core_file() {
+    pub fn disable_core_dumps() {
         let _best_effort = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     }
 
     /// On Linux, prevents debuggers of the same user from attaching to this process (`PR_SET_DUMPABLE` in prctl(2)).
-    pub fn refuse_debuggers() {
+    pub fn block_debuggers() {
         #[cfg(target_os = "linux")]
         let _best_effort =
             rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
@@ -173,7 +173,7 @@ mod marked {
         }
 
         #[test]
-        fn a_group_is_killed_with_its_daemons_and_without_other_groups() {
+        fn killing_a_group_kills_its_daemons_but_not_other_groups() {
             let (mut leader, group, daemons) = group_with_daemons("a-group");
             let (mut other, other_group, other_daemons) = group_with_daemons("a-group-2");
             group.kill();
@@ -188,7 +188,7 @@ mod marked {
         }
 
         #[test]
-        fn a_parent_is_found_after_a_name_with_brackets_and_spaces() {
+        fn the_parent_is_parsed_after_a_process_name_with_brackets_and_spaces() {
             assert_eq!(parse_parent("7 (a) b) S 42 7 7 0 -1"), Pid::from_raw(42));
             assert_eq!(parse_parent("1 (init) S 0 1 1 0 -1"), None);
             assert_eq!(parse_parent(""), None);
@@ -203,10 +203,10 @@ mod system {
     use std::process::Command;
 
     /// Does nothing: Windows writes no dump of a process unless an administrator enables it.
-    pub fn leave_no_core_file() {}
+    pub fn disable_core_dumps() {}
 
     /// Does nothing.
-    pub fn refuse_debuggers() {}
+    pub fn block_debuggers() {}
 
     /// Keeps the terminal's Ctrl-C from reaching the command's process.
     pub fn shield_from_interrupts(command: &mut Command) {

@@ -45,7 +45,7 @@ impl BuiltInTarget {
     ///
     /// # Errors
     /// `Simulated.Permanent` or `Simulated.Transient`, according to [`FailureChances`].
-    pub fn answer_call(&self, message: &Message<'_>) -> Result<(), HandlerError> {
+    pub fn respond_to_call(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         let FailureChances { rate, first, permanently, .. } = self.failures;
         if self.draw_number(message, 0, 0) < permanently {
             return Err(HandlerError::permanent(
@@ -109,7 +109,7 @@ mod tests {
                 held_seconds: 0,
                 attributes,
             };
-            target.answer_call(&message).is_err()
+            target.respond_to_call(&message).is_err()
         };
         (0..1000).filter(fails).collect()
     }
@@ -117,7 +117,7 @@ mod tests {
     const HALF: FailureChances = FailureChances { rate: 0.5, first: 0, permanently: 0.0, seed: 7 };
 
     #[test]
-    fn each_attempt_fails_independently_and_identically_in_every_run() {
+    fn attempts_fail_independently_but_identically_in_every_run() {
         let [one, other] = [(); 2].map(|()| BuiltInTarget::new(HALF));
         let attempts = [(0, 0), (0, 1), (1, 0)];
         let [first, second, redriven] = attempts.map(|attempt| failures(&one, attempt));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_fails_permanently_fails_at_each_attempt() {
+    fn a_permanently_failing_message_fails_on_every_attempt() {
         let target =
             BuiltInTarget::new(FailureChances { permanently: 0.5, seed: 7, ..FailureChances::default() });
         let [first, second, third] = [(0, 0), (0, 1), (0, 2)].map(|attempt| failures(&target, attempt));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_call_fails_independently_and_a_success_repeats() {
+    fn repeated_calls_fail_independently_until_one_succeeds() {
         let target = BuiltInTarget::new(HALF);
         let [first, second, third] = [(); 3].map(|()| failures(&target, (0, 0)));
         assert!(second.iter().all(|n| first.contains(n)) && third.iter().all(|n| second.contains(n)));

@@ -96,7 +96,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         };
         let interrupted = async {
             pin_mut!(stop);
-            let lost = self.wait_until_lost();
+            let lost = self.wait_until_messages_are_lost();
             pin_mut!(lost);
             select(stop, lost).await;
         };
@@ -151,14 +151,14 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     }
 
     /// Completes when all queues have been empty several times in a row.
-    async fn wait_until_lost(&self) {
+    async fn wait_until_messages_are_lost(&self) {
         let mut empty = 0;
         while empty < EMPTY_COUNTS {
             self.clock.sleep(COUNT_PAUSE).await;
             // A single count is not enough: a function may be moving a message between two queues, and SQS's counts
             // lag.
             let is_empty =
-                matches!(self.topology.count_waiting().await, Ok(0)) && !self.lock_tracker().expects_more();
+                matches!(self.topology.count_messages().await, Ok(0)) && !self.lock_tracker().expects_more();
             empty = if is_empty { empty + 1 } else { 0 };
         }
     }

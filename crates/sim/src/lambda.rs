@@ -14,7 +14,7 @@ use redeliver_core::ports::{AsyncInvokeError, AsyncInvoker, Clock, QueueSender};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::tracker::message_id;
+use crate::tracker::parse_message_id;
 
 /// The ARN of the only function.
 pub(crate) const FUNCTION_ARN: &str = "arn:aws:lambda:us-east-1:000000000000:function:local";
@@ -45,7 +45,7 @@ impl<H: Handler, Q: QueueSender, C: Clock> AsyncInvoker for LocalLambda<'_, H, Q
         let (retry, original) = read_payload(payload);
         let message = Message {
             body: original,
-            message_id: &message_id(original).unwrap_or_else(|| hash_to_id(original)),
+            message_id: &parse_message_id(original).unwrap_or_else(|| hash_to_id(original)),
             form: &BodyForm::Envelope,
             retry_attempt: retry.map_or(0, |retry| retry.attempt),
             redrive_generation: 0,

@@ -25,7 +25,7 @@ pub use forecast::{
     Forecast, ForecastOutcome, PerMillion, PlainForecast, PolicyForecast, RETENTION_SHARE_MAX, WorstCase,
 };
 pub use inner_function::{Bottleneck, INNER_CONCURRENCY_MAX, InnerFunctionName, InnerLoad};
-pub use load::{LoadBySecond, RecoveryLoad, SecondCalls, WastedCalls};
+pub use load::{CallsInSecond, LoadBySecond, RecoveryLoad, WastedCalls};
 pub use plain_sqs::PlainSqs;
 pub use run::{BreakerCounts, Measurements, run_plain, run_policy};
 pub use scenario::{FailedCall, Flap, Scenario, ScenarioGroups, TARGET_TIMEOUT, TargetFault};

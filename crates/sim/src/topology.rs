@@ -146,7 +146,7 @@ impl<Q: Queue + Clone> Topology<Q> {
     ///
     /// # Errors
     /// The service's error.
-    pub async fn count_waiting(&self) -> Result<u64, EntryError> {
+    pub async fn count_messages(&self) -> Result<u64, EntryError> {
         let mut waiting = 0;
         for queue in self.all_queues() {
             waiting += queue.depth().await?.total();

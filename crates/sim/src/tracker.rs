@@ -51,13 +51,13 @@ impl Tracker {
     /// Records that the target has processed a message.
     pub fn record_processed(&mut self, body: &str, now: Timestamp) {
         self.processed += 1;
-        self.record_end(body, now);
+        self.record_settled(body, now);
     }
 
     /// Records that a message was read from the final DLQ.
     pub fn record_dead_letter(&mut self, body: &str, error_type: &str, now: Timestamp) {
         *self.dead_letters.entry(error_type.to_owned()).or_default() += 1;
-        self.record_end(body, now);
+        self.record_settled(body, now);
     }
 
     /// Returns the number of settled messages. A message counts at most as many times as it was sent.
@@ -106,7 +106,7 @@ impl Tracker {
         self.last_settled_at
     }
 
-    fn record_end(&mut self, body: &str, now: Timestamp) {
+    fn record_settled(&mut self, body: &str, now: Timestamp) {
         let count = self.messages.entry(identity_hash(body)).or_default();
         count.times_settled += 1;
         if count.times_settled <= count.sent {
@@ -117,7 +117,7 @@ impl Tracker {
 }
 
 fn identity_hash(body: &str) -> u64 {
-    message_id(body).map_or_else(|| hash_text(body), |message_id| hash_text(&message_id))
+    parse_message_id(body).map_or_else(|| hash_text(body), |message_id| hash_text(&message_id))
 }
 
 pub(crate) fn hash_text(text: &str) -> u64 {
@@ -127,7 +127,7 @@ pub(crate) fn hash_text(text: &str) -> u64 {
 }
 
 /// Returns `metadata.message_id`, even if the rest of the body is invalid.
-pub(crate) fn message_id(body: &str) -> Option<String> {
+pub(crate) fn parse_message_id(body: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct IdentifiedBody {
         metadata: IdentifiedMetadata,
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_settled_before_its_line_was_sent_again_counts_for_the_resend() {
+    fn a_copy_settled_before_a_resend_counts_for_the_resend() {
         let mut tracker = Tracker::default();
         tracker.record_sent(ONE);
         tracker.record_processed(ONE, Timestamp::UNIX_EPOCH);

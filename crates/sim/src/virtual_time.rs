@@ -8,6 +8,6 @@ const START_SECONDS: i64 = 1_767_225_600;
 
 /// Returns a clock at the start of a run.
 #[must_use]
-pub fn start_clock() -> VirtualClock {
+pub fn clock_at_start() -> VirtualClock {
     VirtualClock::new(Timestamp::from_timestamp(START_SECONDS, 0).unwrap_or_default())
 }

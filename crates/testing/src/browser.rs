@@ -85,7 +85,7 @@ impl BrowserScratch {
 }
 
 /// Asserts that each scrollable element can be reached with the keyboard, and has a role and a label.
-pub fn assert_reachable(page: &str) {
+pub fn assert_keyboard_reachable(page: &str) {
     let starts = ["<pre", "<div class=\"scroll\""].map(|start| page.match_indices(start));
     let tags: Vec<_> =
         starts.into_iter().flatten().filter_map(|(at, _)| page[at..].split('>').next()).collect();

@@ -17,7 +17,7 @@ pub fn at_seconds(seconds: i64) -> Timestamp {
 }
 
 /// Returns the id of the message with this number.
-pub fn letter_id(number: u32) -> String {
+pub fn nth_message_id(number: u32) -> String {
     format!("00000000-0000-4000-8000-{number:012}")
 }
 
@@ -33,7 +33,7 @@ pub fn received_message(body: &str, attributes: Attributes, number: u32) -> Rece
 }
 
 /// Returns a message from a foreign DLQ.
-pub fn foreign_letter(body: &str, number: u32) -> ReceivedMessage {
+pub fn foreign_message(body: &str, number: u32) -> ReceivedMessage {
     received_message(body, Attributes::new(), number)
 }
 
@@ -42,7 +42,7 @@ pub fn blocked_notice(group: &str, number: u32) -> ReceivedMessage {
     let failure = r#"{"receipt_handle":"AQEB","waiting_since":"1970-01-01T00:00:07Z","type":"HttpStatus.503",
         "details":"HTTP 503","attempts":3,"verdict":"RETRY_ATTEMPT_EXCEEDED","stage":"message-processor"}"#;
     let attributes = Attributes::from([("Failure".to_owned(), Attribute::string(failure))]);
-    let body = format!(r#"{{"metadata":{{"message_id":"{}"}},"data":{{}}}}"#, letter_id(number));
+    let body = format!(r#"{{"metadata":{{"message_id":"{}"}},"data":{{}}}}"#, nth_message_id(number));
     ReceivedMessage {
         message_group_id: Some(group.to_owned()),
         ..received_message(&body, attributes, number)
@@ -92,7 +92,7 @@ pub fn retried_record(code: &str, details: &str, number: u32) -> ReceivedMessage
 
 /// Returns a message without an annotation, with this `retry_attempt` and with failures at these attempts.
 pub fn retried_message(retry_attempt: u32, failed: &[u32]) -> ReceivedMessage {
-    foreign_letter(&retried_body(1, retry_attempt, failed), 1)
+    foreign_message(&retried_body(1, retry_attempt, failed), 1)
 }
 
 /// Returns the body of a retried message, whose data contains a secret.
@@ -108,7 +108,7 @@ pub fn retried_body(number: u32, retry_attempt: u32, failed: &[u32]) -> String {
         .collect();
     format!(
         r#"{{"metadata":{{"message_id":"{}","retry_attempt":{retry_attempt},"retry_history":[{}]}},"data":{{"card":"secret-{number}"}}}}"#,
-        letter_id(number),
+        nth_message_id(number),
         failures.join(",")
     )
 }

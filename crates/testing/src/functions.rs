@@ -37,7 +37,7 @@ pub fn start_time() -> Timestamp {
 }
 
 /// Returns the time `seconds` after the start, in redeliver's format.
-pub fn format_moment(seconds: i64) -> String {
+pub fn format_time_at(seconds: i64) -> String {
     format_rfc3339(start_time() + chrono::TimeDelta::seconds(seconds))
 }
 

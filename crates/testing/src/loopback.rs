@@ -57,12 +57,12 @@ impl Loopback {
         let answers: Vec<(_, LoopbackBody)> =
             answers.into_iter().map(|(status, body)| (status, body.into())).collect();
         let mut answers = answers.into_iter();
-        Self::start_answering(move |_| answers.next())
+        Self::start_with_handler(move |_| answers.next())
     }
 
     /// Starts a server that computes each response from its request, for requests in any order. It stops when the test
     /// process exits.
-    pub fn start_answering(
+    pub fn start_with_handler(
         mut answer: impl FnMut(&LoopbackRequest) -> Option<(u16, LoopbackBody)> + Send + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

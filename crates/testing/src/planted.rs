@@ -17,7 +17,7 @@ pub const ANOTHER_USER: u32 = 65_534;
 /// `text`.
 ///
 /// Only root can change a file's owner. For other users, the rule itself is tested with two user ids
-/// (`a_file_of_another_user_is_not_trusted`).
+/// (`another_users_file_is_not_trusted`).
 pub fn check_each_planted_file(path: &Path, text: &str, refused: impl Fn(&str)) {
     let neighbor = path.with_extension("beside");
     let not_trusted = |why: &str| refused(&format!("{why}, {REMEDY}"));

@@ -41,7 +41,7 @@ use server::{HealthServer, ServedState};
 
 /// The way a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WorkerEnding {
+pub enum WorkerOutcome {
     /// All received messages were handled.
     Finished,
     /// All received messages were handled, after Ctrl-C.
@@ -52,7 +52,7 @@ pub enum WorkerEnding {
     NotStarted,
 }
 
-impl WorkerEnding {
+impl WorkerOutcome {
     /// Returns the outcome of a process that handled everything after this signal.
     const fn after_signal(signal: Signal) -> Self {
         if signal.is_interrupt { Self::Interrupted } else { Self::Finished }
@@ -61,7 +61,7 @@ impl WorkerEnding {
 
 /// Polls until a signal arrives, then handles the messages already received. All errors are logged to standard error.
 #[must_use]
-pub fn run(options: &WorkerOptions) -> WorkerEnding {
+pub fn run(options: &WorkerOptions) -> WorkerOutcome {
     telemetry::init_telemetry();
     // Standard error is reserved for JSON lines.
     stderr::be_quiet();
@@ -75,12 +75,12 @@ pub fn run(options: &WorkerOptions) -> WorkerEnding {
     ended.unwrap_or_else(|error| log_not_started(&error))
 }
 
-fn log_not_started(error: &impl ToString) -> WorkerEnding {
+fn log_not_started(error: &impl ToString) -> WorkerOutcome {
     log::error("not_started", &error.to_string());
-    WorkerEnding::NotStarted
+    WorkerOutcome::NotStarted
 }
 
-async fn run_functions(options: &WorkerOptions) -> Result<WorkerEnding, StartError> {
+async fn run_functions(options: &WorkerOptions) -> Result<WorkerOutcome, StartError> {
     let export = SpanExport::from_environment(&options.functions.service_name());
     // Installed before the first receive: a signal must not kill a process that has received a message.
     let mut signals = Signals::listen()?;
@@ -91,7 +91,7 @@ async fn run_functions(options: &WorkerOptions) -> Result<WorkerEnding, StartErr
     };
     let prepared = match select(pin!(prepare_worker(options, &stop)), pin!(signals.next())).await {
         Either::Left((prepared, _)) => prepared?,
-        Either::Right((signal, _)) => return Ok(WorkerEnding::after_signal(signal)),
+        Either::Right((signal, _)) => return Ok(WorkerOutcome::after_signal(signal)),
     };
     log::info(
         "started",
@@ -112,7 +112,7 @@ async fn run_functions(options: &WorkerOptions) -> Result<WorkerEnding, StartErr
         serving.abort();
     }
     // A cancelled process exits immediately.
-    if let (WorkerEnding::Finished | WorkerEnding::Interrupted, Some(export)) = (ending, export) {
+    if let (WorkerOutcome::Finished | WorkerOutcome::Interrupted, Some(export)) = (ending, export) {
         export.finish_export(&SystemClock).await;
     }
     Ok(ending)
@@ -124,10 +124,10 @@ async fn poll_until_signal(
     signals: &mut Signals,
     stop: &Stop,
     shutdown: Duration,
-) -> WorkerEnding {
+) -> WorkerOutcome {
     let mut pollers = pin!(pollers);
     let signal = match select(pollers.as_mut(), pin!(signals.next())).await {
-        Either::Left(_) => return WorkerEnding::Finished,
+        Either::Left(_) => return WorkerOutcome::Finished,
         Either::Right((signal, _)) => signal,
     };
     log::info("stopping", json!({ "signal": signal.name }));
@@ -143,7 +143,7 @@ async fn poll_until_signal(
     match select(pollers, pin!(cancelled)).await {
         Either::Left(_) => {
             log::info("stopped", json!({}));
-            WorkerEnding::after_signal(signal)
+            WorkerOutcome::after_signal(signal)
         }
         // The pollers are dropped. No message is lost: undeleted messages become visible again, and SQS counts the
         // receive.
@@ -152,7 +152,7 @@ async fn poll_until_signal(
                 "broken_off",
                 json!({ "by": reason, "remark": "messages that were not handled come back when their visibility timeout ends" }),
             );
-            WorkerEnding::Cancelled
+            WorkerOutcome::Cancelled
         }
     }
 }

@@ -45,20 +45,20 @@ impl SpanExport {
     /// Starts exporting the spans of these functions.
     pub(crate) fn start_export(self, functions: Vec<TracedFunction>) -> RunningExport {
         let end = Stop::default();
-        let task = tokio::spawn(self.export_until(end.clone(), functions));
+        let task = tokio::spawn(self.export_until_end(end.clone(), functions));
         RunningExport { end, task }
     }
 
     /// Sends ended spans at each interval, and once more after `end` is requested.
-    async fn export_until(self, end: Stop, functions: Vec<TracedFunction>) {
+    async fn export_until_end(self, end: Stop, functions: Vec<TracedFunction>) {
         let (exporter, functions) = (self.exporter, Arc::new(functions));
         let mut is_last = false;
         while !is_last {
-            select(pin!(SystemClock.sleep(self.interval)), pin!(end.wait_requested())).await;
+            select(pin!(SystemClock.sleep(self.interval)), pin!(end.wait_until_requested())).await;
             is_last = end.is_requested();
             // On a separate thread: the pollers share one, and encoding 8,192 spans takes milliseconds.
             let (encoder, functions) = (exporter.clone(), Arc::clone(&functions));
-            let taken = spawn_blocking(move || take_ended(&encoder, &functions)).await;
+            let taken = spawn_blocking(move || build_export_request(&encoder, &functions)).await;
             let Ok(Some(ExportRequest { request, dropped })) = taken else { continue };
             let lost = match exporter.post_spans(request).await {
                 Err(error) => format!("spans were not exported: {error}"),
@@ -94,7 +94,7 @@ struct ExportRequest {
 }
 
 /// Takes the ended spans and encodes them; `None` if no span has ended.
-fn take_ended(exporter: &Exporter, functions: &[TracedFunction]) -> Option<ExportRequest> {
+fn build_export_request(exporter: &Exporter, functions: &[TracedFunction]) -> Option<ExportRequest> {
     let (mut all, mut all_dropped) = (Vec::new(), 0);
     for (function, observer) in functions {
         let EndedSpans { mut spans, dropped } = observer.tracer().map(Tracer::take_ended).unwrap_or_default();

@@ -12,7 +12,7 @@ use redeliver_aws::Stop;
 use redeliver_core::deliver::time_until;
 use redeliver_core::events::Event;
 use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
-use redeliver_core::polling::{invoke_function, receive_records, take_waiting};
+use redeliver_core::polling::{invoke_function, receive_records, take_waiting_records};
 use redeliver_core::ports::{Clock, EntryError, Function, Observer, Queue, UnreadableMessage};
 
 use crate::health::Heartbeat;
@@ -53,29 +53,29 @@ impl<Q: Queue, F: Function, C: Clock, O: Observer> Poller<Q, F, C, O> {
     /// undeleted messages become visible again.
     pub(crate) async fn run_until_stop(&self, stop: &Stop) {
         // Each loop has at most one batch, so no received message waits behind another batch.
-        join_all((0..self.limits.concurrency.get()).map(|_| self.poll_until(stop))).await;
+        join_all((0..self.limits.concurrency.get()).map(|_| self.poll_until_stop(stop))).await;
     }
 
-    async fn poll_until(&self, stop: &Stop) {
-        let mut pauses = pause_backoff();
+    async fn poll_until_stop(&self, stop: &Stop) {
+        let mut pauses = receive_backoff();
         while !stop.is_requested() {
             // Never cancelled: messages that SQS returns at that point would be hidden for a whole visibility timeout.
             match receive_records(&self.queue, self.limits.batch_size, self.limits.wait).await {
                 Ok(mut records) => {
-                    pauses = self::pause_backoff();
+                    pauses = self::receive_backoff();
                     self.heartbeat.record_poll(self.clock.now());
                     // These are only the unreadable messages from this receive: all pollers share one task, and nothing
                     // is awaited in between.
                     let unreadable = self.queue.take_unreadable();
-                    take_waiting(&self.function, &mut records, &unreadable);
+                    take_waiting_records(&self.function, &mut records, &unreadable);
                     self.report_unreadable(unreadable);
                     self.handle_batch(records).await;
                 }
                 Err(error) => {
                     let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
-                    self.report_failed(error, pause);
+                    self.report_failed_receive(error, pause);
                     // Unlike a receive, a pause can be cancelled: no message is in flight.
-                    let (slept, stopped) = (self.clock.sleep(pause), stop.wait_requested());
+                    let (slept, stopped) = (self.clock.sleep(pause), stop.wait_until_requested());
                     pin_mut!(slept, stopped);
                     select(slept, stopped).await;
                 }
@@ -104,14 +104,14 @@ impl<Q: Queue, F: Function, C: Clock, O: Observer> Poller<Q, F, C, O> {
         }
     }
 
-    fn report_failed(&self, error: EntryError, pause: Duration) {
+    fn report_failed_receive(&self, error: EntryError, pause: Duration) {
         let pause_seconds = pause.as_secs_f64();
         self.observer.observe(&Event::ReceiveFailed { code: error.code, pause_seconds });
     }
 }
 
 /// Returns the pauses after failed receives.
-fn pause_backoff() -> ExponentialBackoff {
+fn receive_backoff() -> ExponentialBackoff {
     let builder = ExponentialBuilder::new().with_min_delay(FIRST_PAUSE).with_max_delay(LONGEST_PAUSE);
     builder.without_max_times().with_jitter().build()
 }

@@ -57,7 +57,7 @@ pub(crate) async fn prepare_worker(
     let queues = find_queues(options, &named).await?;
     let config = options.connection.sdk_config(None).await?;
     let mut preparation =
-        Preparation { options, config, queues, prepared: PreparedWorker::new(options, stop) };
+        WorkerBuilder { options, config, queues, prepared: PreparedWorker::new(options, stop) };
     if let Some(setup) = settings.message_processor {
         preparation.add_message_processor(setup).await?;
     }
@@ -107,7 +107,7 @@ impl PreparedWorker {
 }
 
 /// The components that the functions share, and the pollers built so far.
-struct Preparation<'a> {
+struct WorkerBuilder<'a> {
     options: &'a WorkerOptions,
     config: SdkConfig,
     /// The queues that have no poller yet.
@@ -115,7 +115,7 @@ struct Preparation<'a> {
     prepared: PreparedWorker,
 }
 
-impl Preparation<'_> {
+impl WorkerBuilder<'_> {
     async fn add_message_processor(&mut self, setup: MessageProcessorSetup) -> Result<(), StartError> {
         let MessageProcessorSetup { settings, call } = setup;
         let observer =

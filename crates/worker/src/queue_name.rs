@@ -26,7 +26,7 @@ impl<'a> QueueName<'a> {
     }
 
     /// Returns true if both may identify the same queue.
-    pub(crate) fn may_equal(&self, other: &Self) -> bool {
+    pub(crate) fn may_be_same(&self, other: &Self) -> bool {
         let accounts = self.account.zip(other.account);
         self.name == other.name && accounts.is_none_or(|(one, other)| one == other)
     }

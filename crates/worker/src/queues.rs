@@ -72,7 +72,7 @@ impl NamedQueues {
             if let (Role::Source, Some(RetrySetup { queue_times: Some(queue_times), .. })) =
                 (role, &self.retrying)
             {
-                self.check_hiding(attributes, queue_times, &mut findings);
+                self.check_source_attributes(attributes, queue_times, &mut findings);
             }
             self.check_redrive(*role, attributes, &mut findings);
         }
@@ -104,7 +104,7 @@ impl NamedQueues {
     }
 
     /// Checks that the source queue's attributes match the settings, since failed messages remain on it.
-    fn check_hiding(
+    fn check_source_attributes(
         &self,
         attributes: &BTreeMap<String, String>,
         queue_times: &QueueTimes,
@@ -147,7 +147,7 @@ impl NamedQueues {
         };
         let (arn, next) = (policy.dead_letter_target_arn.as_deref().unwrap_or_default(), self.role_url(to));
         if !next.is_empty()
-            && QueueName::from_arn(arn).is_some_and(|name| !name.may_equal(&QueueName::from_url(next)))
+            && QueueName::from_arn(arn).is_some_and(|name| !name.may_be_same(&QueueName::from_url(next)))
         {
             findings.errors.push(format!(
                 "{url}: SQS moves messages out of it to {arn}, which is not the queue of {variable} ({next}); name that queue in its \

@@ -65,12 +65,12 @@ impl HealthServer {
     ) -> Infallible {
         let state = Arc::new(state);
         let answer =
-            async move |method: Method, uri: Uri| answer_request(&method, uri.path(), &state, clock.now());
+            async move |method: Method, uri: Uri| handle_request(&method, uri.path(), &state, clock.now());
         http_server::serve_router(self.listener, Router::new().fallback(answer)).await
     }
 }
 
-fn answer_request(method: &Method, path: &str, state: &ServedState, now: Timestamp) -> Response {
+fn handle_request(method: &Method, path: &str, state: &ServedState, now: Timestamp) -> Response {
     let ServedState { health, metrics } = state;
     let (is_ok, content_type, body) = match path {
         "/healthz" => {

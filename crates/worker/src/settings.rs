@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_timeout_beyond_its_batch_is_refused() {
+    fn a_target_timeout_too_long_for_its_batch_is_refused() {
         assert_eq!(timeout(Some(25), 30), Ok(25));
         assert_eq!(
             timeout(Some(26), 30).unwrap_err(),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_has_thirty_seconds_or_the_rest_of_its_batch_by_default() {
+    fn the_default_timeout_is_thirty_seconds_or_less_for_a_shorter_batch() {
         assert_eq!(
             [900, 35, 30, 9, 6, 1].map(|seconds| timeout(None, seconds).unwrap()),
             [30, 30, 25, 4, 1, 1]

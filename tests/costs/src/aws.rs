@@ -32,7 +32,7 @@ pub(crate) fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
 
 /// Returns the outcome of each record in a batch according to a user's own function, and the shape of its response if
 /// that resembles a failure report.
-pub(crate) fn send_outcomes(
+pub(crate) fn read_outcomes(
     answer: &FunctionResponse,
     ids: &[&str],
 ) -> (Vec<Result<(), HandlerError>>, Option<&'static str>) {

@@ -50,10 +50,10 @@ impl HostileCase {
             let data = place.data.replacen('$', &value(), 1);
             HostileReading::for_body(MessageSchema::new(Some(schema)), format!("{HEAD}{data}}}"))
         };
-        Self::new(message, make).in_place(format!("{}: {}", place.schema, place.data))
+        Self::new(message, make).with_place(format!("{}: {}", place.schema, place.data))
     }
 
-    fn in_place(self, place: String) -> Self {
+    fn with_place(self, place: String) -> Self {
         Self { place, ..self }
     }
 
@@ -106,7 +106,7 @@ pub fn all_cases() -> Vec<HostileCase> {
     cases.extend(reader_cases());
     cases.extend(messages::message_cases());
     cases.extend(dead_letters::dead_letter_cases());
-    cases.extend(answers::answer_cases());
+    cases.extend(answers::response_cases());
     cases
 }
 
@@ -115,7 +115,7 @@ fn published_schema_cases() -> Vec<HostileCase> {
         .into_iter()
         .flat_map(|(name, value)| PLACES.iter().map(move |place| HostileCase::at_place(name, place, value)));
     let items = ITEMS.iter().map(|(place, item)| {
-        HostileCase::at_place(&format!("{item},"), place, move || fill_checked(|_| (*item).to_owned()))
+        HostileCase::at_place(&format!("{item},"), place, move || fill_to_value_limit(|_| (*item).to_owned()))
     });
     values.chain(items).collect()
 }
@@ -249,15 +249,15 @@ fn fill_up_to(bytes: usize, part: impl Fn(usize) -> String) -> String {
 
 /// Returns an array with as many items as a message with a schema may have.
 fn fill_array(item: impl Fn(usize) -> String) -> String {
-    format!("[{}]", fill_checked(item))
+    format!("[{}]", fill_to_value_limit(item))
 }
 
 /// Returns an object with as many members as a message with a schema may have.
 fn fill_object(member: impl Fn(usize) -> String) -> String {
-    format!("{{{}}}", fill_checked(member))
+    format!("{{{}}}", fill_to_value_limit(member))
 }
 
-fn fill_checked(part: impl Fn(usize) -> String) -> String {
+fn fill_to_value_limit(part: impl Fn(usize) -> String) -> String {
     let values = part(1);
     let count = |pattern: &str| values.matches(pattern).count();
     let values = 1 + count(",") + count("[") + count("{") - count("[]") - count("{}");

@@ -76,10 +76,10 @@ impl Workload {
     /// Returns all cases. Bodies of "1 MiB" leave room for the members that a re-send adds.
     pub fn cases(&self) -> Vec<WorkloadCase> {
         let records = [
-            ("first failure/1 KiB", self.record(body_of_size(1 << 10))),
-            ("third failure/1 KiB", self.record(self.body_retried_twice(1 << 10))),
-            ("first failure/64 KiB", self.record(body_of_size(1 << 16))),
-            ("first failure/1 MiB", self.record(body_of_size((1 << 20) - 1024))),
+            ("first failure/1 KiB", self.received_record(body_of_size(1 << 10))),
+            ("third failure/1 KiB", self.received_record(self.body_retried_twice(1 << 10))),
+            ("first failure/64 KiB", self.received_record(body_of_size(1 << 16))),
+            ("first failure/1 MiB", self.received_record(body_of_size((1 << 20) - 1024))),
         ];
         let mut cases = Vec::new();
         for (state, record) in records {
@@ -117,7 +117,7 @@ impl Workload {
         written(body_of_size(bytes - added))
     }
 
-    fn record(&self, body: String) -> ReceivedMessage {
+    fn received_record(&self, body: String) -> ReceivedMessage {
         let delivery = Delivery {
             last_attempt: None,
             last_attempt_logs: None,

@@ -8,12 +8,12 @@ use redeliver_fuzz::{FuzzTarget, TARGETS};
 
 static TARGET: OnceLock<FuzzTarget> = OnceLock::new();
 
-fuzz_target!(init: { TARGET.get_or_init(target_by_name) }, |bytes: &[u8]| {
-    (TARGET.get_or_init(target_by_name).check)(bytes);
+fuzz_target!(init: { TARGET.get_or_init(target_from_args) }, |bytes: &[u8]| {
+    (TARGET.get_or_init(target_from_args).check)(bytes);
 });
 
 /// Returns the target named on the command line; libFuzzer ignores arguments that start with two hyphens.
-fn target_by_name() -> FuzzTarget {
+fn target_from_args() -> FuzzTarget {
     let name = std::env::args().find_map(|argument| argument.strip_prefix("--target=").map(str::to_owned));
     let known = || TARGETS.iter().map(|target| target.name).collect::<Vec<_>>().join(", ");
     let found = TARGETS.iter().find(|target| Some(target.name) == name.as_deref());

@@ -40,7 +40,7 @@ fn refusal_reason(body: &str) -> Option<DeadLetterReason> {
 }
 
 #[test]
-fn json_suite_accepts_valid_documents_and_keeps_their_bytes() {
+fn valid_json_from_the_suite_is_accepted_and_keeps_its_bytes() {
     let cases = suite_cases("y_");
     assert_eq!(cases.len(), 95);
     let schema = MessageSchema::default();
@@ -55,7 +55,7 @@ fn json_suite_accepts_valid_documents_and_keeps_their_bytes() {
 }
 
 #[test]
-fn json_suite_refuses_invalid_documents_alone_and_nested() {
+fn invalid_json_from_the_suite_is_refused_alone_and_inside_data() {
     let cases = suite_cases("n_");
     assert_eq!(cases.len(), 188);
     for (name, case) in cases {
@@ -94,7 +94,7 @@ const REFUSED_BY_ANY_DATA_SCHEMA: [&str; 10] = [
 ];
 
 #[test]
-fn json_suite_records_implementation_defined_results() {
+fn implementation_defined_json_gives_the_recorded_results() {
     let cases = suite_cases("i_");
     assert_eq!(cases.len(), 35);
     let refused = |schema: &MessageSchema| {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use redeliver_core::archive::{Archive, ArchiveLayout, Omit, Prefix, deployment_name};
+use redeliver_core::archive::{Archive, ArchiveLayout, OmitList, Prefix, deployment_name};
 use redeliver_core::notices::{DeploymentInfo, Notice, Notices, Notifier};
 use redeliver_core::ports::{Clock as _, EntryError, ObjectStore, Queue as _};
 use redeliver_embedded::{EmbeddedQueue, Injection, MemoryBucket};
@@ -34,7 +34,7 @@ pub fn new_annotator<'a>(
     let archive = || Archive {
         store: SimulatedBucket { world },
         layout: ArchiveLayout { prefix, deployment },
-        omit: Omit::default(),
+        omit: OmitList::default(),
     };
     let topic =
         |_: &ArchiveKnobs| Notices::new(SimulatedTopic { world, process: world.next_environment() }, about);
@@ -98,7 +98,7 @@ async fn simulate_request<T>(
     }
     if world.fault_strikes(chances.answer_lost) {
         world.clock.sleep(Duration::from_secs(world.draw_up_to(10))).await;
-        return Err(Injection::LostAnswer.to_error());
+        return Err(Injection::LostResponse.to_error());
     }
     answer
 }
@@ -143,7 +143,7 @@ struct NoticeRequest<'a> {
 
 impl<'a> NoticeRequest<'a> {
     fn begin(world: &'a SimulationWorld) -> Self {
-        Self { world, invocation: world.lock_ledger().begin_notice_work(world.clock.now()) }
+        Self { world, invocation: world.lock_ledger().begin_notice_request(world.clock.now()) }
     }
 }
 
@@ -151,7 +151,7 @@ impl Drop for NoticeRequest<'_> {
     fn drop(&mut self) {
         let Self { world, invocation } = self;
         if let Some(invocation) = invocation {
-            world.lock_ledger().end_notice_work(*invocation, world.clock.now());
+            world.lock_ledger().end_notice_request(*invocation, world.clock.now());
         }
     }
 }

@@ -38,7 +38,7 @@ impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
     /// Polls until the end of the run.
     pub async fn poll_until_end(&self) {
         let world = self.queue.world;
-        let mut environment = self.begin_environment();
+        let mut environment = self.start_environment();
         while !world.has_ended() {
             let records = self.receive_batch(Duration::from_secs(20)).await;
             if records.is_empty() {
@@ -71,7 +71,7 @@ impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
         }
     }
 
-    fn begin_environment(&self) -> SimulatedEnvironment<F> {
+    fn start_environment(&self) -> SimulatedEnvironment<F> {
         let world = self.queue.world;
         let id = world.next_environment();
         if self.queue.actor == Actor::MessageProcessor {
@@ -90,7 +90,7 @@ impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
 
     fn restart_environment(&self, before: &SimulatedEnvironment<F>) -> SimulatedEnvironment<F> {
         self.queue.world.lock_ledger().end_environment(before.id);
-        self.begin_environment()
+        self.start_environment()
     }
 
     fn is_broken(&self) -> bool {
@@ -181,7 +181,7 @@ async fn with_current_invocation<T>(world: &SimulationWorld, id: u64, future: im
     poll_fn(|context| {
         world.lock_ledger().set_current_invocation(Some(id));
         let polled = future.as_mut().poll(context);
-        world.enter_spans();
+        world.record_spans();
         world.lock_ledger().set_current_invocation(None);
         polled
     })

@@ -36,7 +36,7 @@ pub(crate) fn forged_trace_field(chance: f64, start: DateTime<Utc>, rng: &mut im
 
 /// Generates `metadata` members with the same names as members of redeliver's documents. In `metadata`, these names
 /// belong to the producer.
-pub(crate) fn metadata_members(rng: &mut impl Rng) -> Vec<String> {
+pub(crate) fn forge_metadata_members(rng: &mut impl Rng) -> Vec<String> {
     let (name, folded) = forge_folded_attribute(rng);
     let all = [
         r#""attempts":-1"#.to_owned(),
@@ -169,8 +169,8 @@ fn forge_folded_attribute(rng: &mut impl Rng) -> (String, Value) {
     let name = right_names[rng.random_range(0..right_names.len())].to_owned();
     let value = right[rng.random_range(0..right.len())].clone();
     match rng.random_range(0..16) {
-        0..2 => (wrong_name(rng), value),
-        2..4 => (name, wrong_value(rng)),
+        0..2 => (invalid_name(rng), value),
+        2..4 => (name, invalid_value(rng)),
         // A document nested in a document.
         4 => (
             "DeadLetter".to_owned(),
@@ -181,7 +181,7 @@ fn forge_folded_attribute(rng: &mut impl Rng) -> (String, Value) {
 }
 
 /// Returns a name that SQS rejects, or might reject according to its documentation.
-fn wrong_name(rng: &mut impl Rng) -> String {
+fn invalid_name(rng: &mut impl Rng) -> String {
     let long = "x".repeat(257);
     let all = [
         "a b",
@@ -202,7 +202,7 @@ fn wrong_name(rng: &mut impl Rng) -> String {
 }
 
 /// Returns an attribute whose type or value SQS rejects or might reject.
-fn wrong_value(rng: &mut impl Rng) -> Value {
+fn invalid_value(rng: &mut impl Rng) -> Value {
     let text = |data_type: &str, text: &str| json!({ "data_type": data_type, "text": text });
     let all = [
         text("Foo", "x"),

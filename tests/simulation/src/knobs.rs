@@ -61,12 +61,12 @@ pub struct SimulationKnobs {
     /// Set if the functions write spans.
     pub tracing: Option<TracingKnobs>,
     /// Set if minutes pass between messages, and idle environments end.
-    pub thin: Option<ThinTraffic>,
+    pub thin: Option<SparseTraffic>,
 }
 
 /// A queue with one message every few minutes.
 #[derive(Clone, Copy, Debug)]
-pub struct ThinTraffic {
+pub struct SparseTraffic {
     /// The idle time after which Lambda ends an environment.
     pub idle_seconds: u64,
 }
@@ -546,18 +546,18 @@ impl SimulationKnobs {
         let continues = rng.random_bool(0.5);
         knobs.tracing = rng.random_bool(0.7).then_some(TracingKnobs { continues });
         if seed.is_multiple_of(3) {
-            knobs.make_thin();
+            knobs.make_sparse();
         }
         knobs
     }
 
     /// Makes the traffic sparse: minutes pass between messages, and outages last for hours.
-    fn make_thin(&mut self) {
+    fn make_sparse(&mut self) {
         let rng = &mut StdRng::seed_from_u64(self.seed ^ 0x7417_5eed);
         let pause_seconds = rng.random_range(60..=1200);
         self.messages = self.messages.min(rng.random_range(10..=100));
         self.fault_seconds = (self.messages as u64 * pause_seconds).max(3600);
-        self.thin = Some(ThinTraffic { idle_seconds: rng.random_range(120..=900) });
+        self.thin = Some(SparseTraffic { idle_seconds: rng.random_range(120..=900) });
         self.capacity = None;
         // With an outage of only one tenant, the affected messages would be hours apart.
         if rng.random_bool(0.7) {
@@ -582,13 +582,13 @@ impl SimulationKnobs {
 
     /// Returns true if failed messages stay hidden on the source queue.
     #[must_use]
-    pub fn is_visibility(&self) -> bool {
+    pub fn uses_visibility(&self) -> bool {
         self.retry_loop == Strategy::Visibility.into()
     }
 
     /// Returns true if Lambda invokes the target asynchronously.
     #[must_use]
-    pub fn is_async_retry(&self) -> bool {
+    pub fn uses_async_retry(&self) -> bool {
         self.retry_loop == RetryLoop::AsyncRetry
     }
 
@@ -597,7 +597,7 @@ impl SimulationKnobs {
     pub fn breaker_model(&self) -> Option<BreakerModel> {
         match &self.policy.breaker {
             // With the strategy `visibility`, the breaker is off by default.
-            BreakerKnob::Absent => (!self.is_visibility()).then(BreakerModel::default),
+            BreakerKnob::Absent => (!self.uses_visibility()).then(BreakerModel::default),
             BreakerKnob::Off => None,
             BreakerKnob::On(breaker) => Some(breaker.clone()),
         }
@@ -611,7 +611,7 @@ impl SimulationKnobs {
 
     /// Returns the `maxReceiveCount` of the source queue.
     #[must_use]
-    pub fn receives_max(&self) -> u32 {
+    pub fn source_max_receive_count(&self) -> u32 {
         match self.retry_loop.strategy() {
             None => 100,
             Some(Strategy::Visibility) => self.policy.max_attempts + 10,
@@ -623,8 +623,8 @@ impl SimulationKnobs {
     /// Returns the `maxReceiveCount` of the annotation queue: ten more than the receive count at which SQS can move a
     /// message there.
     #[must_use]
-    pub fn annotation_receives(&self) -> u16 {
-        let brought = if self.is_visibility() { self.receives_max() } else { 100 };
+    pub fn annotation_max_receive_count(&self) -> u16 {
+        let brought = if self.uses_visibility() { self.source_max_receive_count() } else { 100 };
         u16::try_from(brought + 10).unwrap_or(u16::MAX)
     }
 
@@ -658,20 +658,20 @@ impl SimulationKnobs {
             (send, request, send_throttled, Injection::Throttled),
             (send, request, send_failed, Injection::Service),
             (send, request, send_lost, Injection::LostRequest),
-            (send, request, send_answer_lost, Injection::LostAnswer),
+            (send, request, send_answer_lost, Injection::LostResponse),
             (send, entry, entry_refused, Injection::Sender),
             (send, entry, entry_failed, Injection::Service),
-            (send, entry, entry_answer_lost, Injection::LostAnswer),
-            (receive, request, receive_answer_lost, Injection::LostAnswer),
+            (send, entry, entry_answer_lost, Injection::LostResponse),
+            (receive, request, receive_answer_lost, Injection::LostResponse),
             (receive, request, receive_throttled, Injection::Throttled),
             (receive, request, receive_failed, Injection::Service),
             (receive, request, receive_failed, Injection::LostRequest),
             (delete, request, delete_failed, Injection::LostRequest),
             (delete, entry, delete_failed, Injection::Service),
-            (delete, request, delete_answer_lost, Injection::LostAnswer),
+            (delete, request, delete_answer_lost, Injection::LostResponse),
             (delete, request, delete_failed, Injection::Throttled),
             (hide, request, other_failed, Injection::Service),
-            (hide, entry, other_failed, Injection::LostAnswer),
+            (hide, entry, other_failed, Injection::LostResponse),
             (depth, request, other_failed, Injection::LostRequest),
         ];
         rules.into_iter().filter(|(_, _, chance, _)| *chance > 0.0).fold(

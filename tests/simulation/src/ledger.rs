@@ -34,14 +34,14 @@ use redeliver_embedded::{ChangeKind, MessageChange};
 use redeliver_sim::Tracker;
 
 use crate::knobs::{Operator, SimulationKnobs};
-use crate::messages::{ExpectedEnd, ProducedMessage, message_number};
+use crate::messages::{ExpectedOutcome, ProducedMessage, message_number};
 use crate::policy::{DelayKey, TargetDelay};
 use archive::ArchiveLedger;
 pub use balance::Balance;
 use body::{LedgerBody, RetryMembers};
 pub use breaker::CallId;
 use breaker::LedgerEnvironment;
-use calls::CallAnswer;
+use calls::CallResponse;
 use copies::Copy;
 use invocations::LedgerInvocation;
 use oracle::{FreeResend, RetryCase, RetryKey};
@@ -154,7 +154,7 @@ struct LedgerMessage {
     in_lambda: u32,
     /// Lambda's records of failed invocations.
     records: Vec<asynchronous::AsyncRecord>,
-    answers: Vec<CallAnswer>,
+    answers: Vec<CallResponse>,
     /// True once the target has requested a delay.
     has_requested_delay: bool,
     delays: BTreeMap<RetryKey, u64>,
@@ -312,7 +312,7 @@ impl Ledger {
     ) -> Result<(), BrokenInvariant> {
         let place = *self.queues.get(&queue_arn).ok_or_else(|| format!("an unknown queue: {queue_arn}"))?;
         match what {
-            ChangeKind::Sent(content) => self.check_sent(actor, place, id, &content, at),
+            ChangeKind::Sent(content) => self.check_sent_message(actor, place, id, &content, at),
             ChangeKind::Received { receive_count } => {
                 if let Some(origin) = self.origins.get_mut(&id) {
                     origin.receives = receive_count;
@@ -349,7 +349,7 @@ impl Ledger {
         Ok(&mut self.subjects[n].copies[place as usize][index])
     }
 
-    fn check_sent(
+    fn check_sent_message(
         &mut self,
         actor: Actor,
         place: QueuePlace,
@@ -403,7 +403,7 @@ impl Ledger {
         }
         if place == QueuePlace::Final {
             let produced =
-                self.knobs.is_async_retry().then(|| self.subjects[n].produced.content.body.clone());
+                self.knobs.uses_async_retry().then(|| self.subjects[n].produced.content.body.clone());
             self.record_final_record(n, &copy, produced.as_deref().unwrap_or(&sent.body));
         }
         self.put_copy(n, place, id, copy);
@@ -414,7 +414,7 @@ impl Ledger {
     /// so the sender is always the producer.
     fn assumed_sender(&self, actor: Actor) -> DeliverySender {
         match actor {
-            _ if self.knobs.is_visibility() => DeliverySender::Producer,
+            _ if self.knobs.uses_visibility() => DeliverySender::Producer,
             _ if !self.knobs.senders_known => DeliverySender::Unknown,
             Actor::MessageProcessor | Actor::FailedMessageProcessor => DeliverySender::Functions,
             _ => DeliverySender::Producer,
@@ -498,7 +498,7 @@ impl Ledger {
         }
     }
 
-    fn expected_end(&self, n: usize) -> ExpectedEnd {
+    fn expected_outcome(&self, n: usize) -> ExpectedOutcome {
         self.subjects[n].produced.expected
     }
 }

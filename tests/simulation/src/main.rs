@@ -112,7 +112,7 @@ impl SeedRunner {
                     .map_err(|failed| failed.to_string())?,
             );
         }
-        totals.add_ordered(
+        totals.add_ordered_run(
             &ordered::run_ordered(self.ordered_knobs_for_seed(seed)).map_err(|failed| failed.to_string())?,
         );
         Ok(())
@@ -162,7 +162,7 @@ impl Totals {
         self.last_digest = passed.digest;
     }
 
-    fn add_ordered(&mut self, passed: &ordered::OrderedPassedRun) {
+    fn add_ordered_run(&mut self, passed: &ordered::OrderedPassedRun) {
         self.ordered += 1;
         self.virtual_seconds += passed.seconds;
         self.in_order += passed.counts;

@@ -9,13 +9,13 @@ use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, at
 use redeliver_core::trace::SpanContext;
 use serde_json::value::RawValue;
 
-use crate::forgeries::{forge_attributes, forged_trace_field, metadata_members};
+use crate::forgeries::{forge_attributes, forge_metadata_members, forged_trace_field};
 use crate::knobs::ContentMix;
 use crate::ledger::arrivals::dead_letter;
 
 /// The required outcome of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExpectedEnd {
+pub enum ExpectedOutcome {
     /// The message is processed, or given up according to the policy.
     Handled,
     /// The message becomes a final record with this `ErrorType`, and the target is never called.
@@ -27,7 +27,7 @@ pub enum ExpectedEnd {
 pub struct ProducedMessage {
     pub content: Content,
     /// The required outcome.
-    pub expected: ExpectedEnd,
+    pub expected: ExpectedOutcome,
     /// `metadata.message_id`, if present.
     pub message_id: Option<String>,
     /// `metadata.expires_at` in seconds after the start.
@@ -85,15 +85,15 @@ pub fn produce_message(
     let max_attempts = rng.random_bool(mix.expires).then(|| rng.random_range(0..15));
     let (body, expected, message_id, expires_after_seconds) = if rng.random_bool(mix.poison) {
         let (body, code) = invalid_body(n, &id, mix, rng);
-        (body, ExpectedEnd::Invalid(code), None, None)
+        (body, ExpectedOutcome::Invalid(code), None, None)
     } else {
         let expires = rng.random_bool(mix.expires).then(|| rng.random_range(-100..20_000));
         let limits = ProducerLimits { expires, max_attempts };
         let body = valid_body(n, &id, limits, rng.random_bool(mix.earlier_life), start, rng);
-        (body, ExpectedEnd::Handled, Some(id), expires)
+        (body, ExpectedOutcome::Handled, Some(id), expires)
     };
     let mut body = body;
-    let plain = expected == ExpectedEnd::Handled && mix.plain > 0.0 && rng.random_bool(mix.plain);
+    let plain = expected == ExpectedOutcome::Handled && mix.plain > 0.0 && rng.random_bool(mix.plain);
     let (mut expires_after_seconds, mut max_attempts) = (expires_after_seconds, max_attempts);
     if plain {
         // A forged `folded_attributes` would be invalid in `Redeliver`, even though an envelope allows it.
@@ -119,7 +119,7 @@ pub fn produce_message(
         }
         body = plain_body(n, rng);
     }
-    if expected == ExpectedEnd::Handled && rng.random_bool(mix.oversize) {
+    if expected == ExpectedOutcome::Handled && rng.random_bool(mix.oversize) {
         let slack = [0, 1, 40, 150, 400, 1000, 3000, 6000][rng.random_range(0..8)];
         // The functions drop the reserved name; removing it here keeps the size constant.
         attributes.remove("Failure");
@@ -129,7 +129,7 @@ pub fn produce_message(
     // A separate generator keeps the runs of seeds without such messages as they were before this option existed.
     let own = &mut StdRng::seed_from_u64(n as u64);
     let is_small = body.len() < MESSAGE_BYTES_MAX / 2;
-    if expected == ExpectedEnd::Handled && is_small && own.random_bool(mix.brimful) {
+    if expected == ExpectedOutcome::Handled && is_small && own.random_bool(mix.brimful) {
         attributes.remove("Failure");
         let bytes = MESSAGE_BYTES_MAX - own.random_range(0..=300) - attributes_size(&attributes);
         body = if plain { pad_plain_body(&body, bytes) } else { grow_body(&body, bytes) };
@@ -284,7 +284,7 @@ fn valid_body(
             metadata.push(other.to_owned());
         }
     }
-    metadata.extend(metadata_members(rng));
+    metadata.extend(forge_metadata_members(rng));
     shuffle(&mut metadata, rng);
     let values = [
         "1e400",

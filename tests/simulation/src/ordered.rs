@@ -109,10 +109,10 @@ pub fn run_ordered(knobs: OrderedKnobs) -> Result<OrderedPassedRun, Box<OrderedF
             trace: Vec::new(),
         })
     };
-    catch_unwind(AssertUnwindSafe(|| run_all(knobs))).unwrap_or_else(|panic| Err(died(panic)))
+    catch_unwind(AssertUnwindSafe(|| run_world(knobs))).unwrap_or_else(|panic| Err(died(panic)))
 }
 
-fn run_all(knobs: OrderedKnobs) -> Result<OrderedPassedRun, Box<OrderedFailedRun>> {
+fn run_world(knobs: OrderedKnobs) -> Result<OrderedPassedRun, Box<OrderedFailedRun>> {
     let world = OrderedWorld::new(knobs);
     let OrderedWorld { clock, .. } = &world;
     let operator = async {
@@ -149,7 +149,7 @@ async fn produce_and_settle(world: &OrderedWorld) {
         .await;
     world.healed.store(true, Ordering::Relaxed);
     world.sqs.set_faults(FaultPlan::default());
-    world.judge().record_remark(clock.now(), "the faults are over");
+    world.judge().add_trace_line(clock.now(), "the faults are over");
     clock.sleep(CALM_PERIOD).await;
     for (n, message) in late {
         send_until_confirmed(world, n, message).await;
@@ -172,7 +172,7 @@ async fn send_until_confirmed(
     n: usize,
     PlannedMessage { group, fate, .. }: PlannedMessage,
 ) {
-    let message_id = if fate == Fate::Invalid { "none".to_owned() } else { judge::id(n) };
+    let message_id = if fate == Fate::Invalid { "none".to_owned() } else { judge::message_id(n) };
     let content = Content {
         body: format!(r#"{{"metadata":{{"message_id":"{message_id}"}},"data":{{"n":{n}}}}}"#),
         message_group_id: Some(format!("group-{group}")),
@@ -312,7 +312,7 @@ fn fault_plan(knobs: &OrderedKnobs, queues: &BTreeMap<Role, EmbeddedQueue>) -> F
         };
         rule(FaultScope::Request, refused / 3.0, Injection::Throttled);
         rule(FaultScope::Request, refused / 3.0, Injection::LostRequest);
-        rule(FaultScope::Request, unanswered, Injection::LostAnswer);
+        rule(FaultScope::Request, unanswered, Injection::LostResponse);
         rule(FaultScope::Entry, refused / 3.0, Injection::Throttled);
         rule(FaultScope::Entry, refused / 6.0, Injection::Service);
         rule(FaultScope::Entry, refused / 6.0, Injection::Sender);

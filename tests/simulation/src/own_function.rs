@@ -40,7 +40,7 @@ struct RunningCall {
     act: Act,
     /// True once an event has contained the record.
     has_started: bool,
-    answer: Option<RecordAnswer>,
+    answer: Option<RecordResult>,
 }
 
 /// The handler's view of a record.
@@ -54,7 +54,7 @@ struct HandlerRecord {
 }
 
 /// A record in an event, with the handler's action.
-struct GivenRecord {
+struct EventRecord {
     call: CallId,
     record: HandlerRecord,
     act: Act,
@@ -62,7 +62,7 @@ struct GivenRecord {
 
 /// The handler's result for a record.
 #[derive(Clone)]
-enum RecordAnswer {
+enum RecordResult {
     /// Success, with the body that the handler received.
     Done(String),
     Failed(FunctionFailure),
@@ -142,10 +142,10 @@ pub(crate) async fn call_function(
     // breaker first.
     world.take_a_moment().await;
     match answer {
-        Some(RecordAnswer::Done(body)) => {
+        Some(RecordResult::Done(body)) => {
             world.lock_ledger().record_processed(call, &body, world.clock.now())
         }
-        Some(RecordAnswer::Failed(FunctionFailure { kind, error_type, after, unavailable })) => {
+        Some(RecordResult::Failed(FunctionFailure { kind, error_type, after, unavailable })) => {
             world.lock_ledger().record_failure(call, kind, error_type, after, unavailable);
         }
         // Another call had made the invocation and was cut off.
@@ -168,7 +168,7 @@ fn is_timeout(outcome: &Result<(), HandlerError>) -> bool {
 impl FunctionRuntime for SimulatedRuntime<'_> {
     async fn run_handler(&self, event: FunctionInvocation<'_>) -> Result<FunctionResponse, HandlerError> {
         let Self { world, .. } = *self;
-        let records = match self.begin_event(&event) {
+        let records = match self.match_records(&event) {
             Ok(records) => records,
             Err(why) => {
                 world.lock_ledger().report_violation(format!("an event of a handler: {why}: {}", event.json));
@@ -181,17 +181,17 @@ impl FunctionRuntime for SimulatedRuntime<'_> {
             return pending().await;
         }
         if records.iter().any(|given| given.act == Act::Panic) {
-            self.record_all_answers(&records, FunctionFailure::transient("Runtime.Exited"));
+            self.record_shared_failure(&records, FunctionFailure::transient("Runtime.Exited"));
             return Err(HandlerError::transient("Runtime.Exited", DETAILS));
         }
-        Ok(self.random_answer(&records))
+        Ok(self.random_response(&records))
     }
 }
 
 /// Reads events.
 impl SimulatedRuntime<'_> {
     /// Matches the records in an event with the calls that have just started, in order.
-    fn begin_event(&self, event: &FunctionInvocation<'_>) -> Result<Vec<GivenRecord>, BrokenInvariant> {
+    fn match_records(&self, event: &FunctionInvocation<'_>) -> Result<Vec<EventRecord>, BrokenInvariant> {
         let records = parse_records(&event.json).ok_or("it cannot be read")?;
         let is_one = self.handler_event == HandlerEvent::Record;
         if records.is_empty() || (is_one && records.len() > 1) {
@@ -208,16 +208,16 @@ impl SimulatedRuntime<'_> {
                 return Err(format!("the record is not {:?}", call.record));
             }
             call.has_started = true;
-            given.push(GivenRecord { call: call.id, record, act: call.act });
+            given.push(EventRecord { call: call.id, record, act: call.act });
         }
         Ok(given)
     }
 
-    fn record_all_answers(&self, records: &[GivenRecord], failure: FunctionFailure) {
-        self.record_answers(records, |_| RecordAnswer::Failed(failure));
+    fn record_shared_failure(&self, records: &[EventRecord], failure: FunctionFailure) {
+        self.record_results(records, |_| RecordResult::Failed(failure));
     }
 
-    fn record_answers(&self, records: &[GivenRecord], answer: impl Fn(&GivenRecord) -> RecordAnswer) {
+    fn record_results(&self, records: &[EventRecord], answer: impl Fn(&EventRecord) -> RecordResult) {
         let mut calls = self.lock_calls();
         for given in records {
             // The call might have been cut off in the meantime.
@@ -274,32 +274,32 @@ fn parse_records(event: &str) -> Option<Vec<HandlerRecord>> {
 
 /// Writes responses.
 impl SimulatedRuntime<'_> {
-    fn random_answer(&self, records: &[GivenRecord]) -> FunctionResponse {
+    fn random_response(&self, records: &[EventRecord]) -> FunctionResponse {
         let Self { world, .. } = *self;
         let target = &world.knobs.target;
         if world.fault_strikes(target.unclear) {
-            return self.unclear_answer(records);
+            return self.invalid_response(records);
         }
         let failing = records.iter().find(|given| given.act != Act::Succeed);
         let Some(failing) = failing else {
-            self.record_answers(records, |given| RecordAnswer::Done(given.record.body.clone()));
-            return self.success_answer();
+            self.record_results(records, |given| RecordResult::Done(given.record.body.clone()));
+            return self.success_response();
         };
         // One response for all records: their common result, or the result of the first failure.
         let all_fail_so = records.iter().all(|given| given.act == failing.act);
         let is_list = records.len() > 1 || world.random_fraction() < 0.3;
         let is_in_list = is_list && matches!(failing.act, Act::Fail("transient", _, None));
         if (all_fail_so && !is_in_list) || world.fault_strikes(target.throws) {
-            let (answer, failure) = self.error_answer(failing.act);
-            self.record_all_answers(records, failure);
+            let (answer, failure) = self.error_response(failing.act);
+            self.record_shared_failure(records, failure);
             return answer;
         }
         self.failure_list(records)
     }
 
     /// Returns a response that reports no failure, which counts as a success.
-    fn success_answer(&self) -> FunctionResponse {
-        self.pick_answer(&[
+    fn success_response(&self) -> FunctionResponse {
+        self.pick_response(&[
             "null",
             "{}",
             "",
@@ -314,16 +314,16 @@ impl SimulatedRuntime<'_> {
     }
 
     /// Returns a response that cannot be interpreted, so that all records have failed.
-    fn unclear_answer(&self, records: &[GivenRecord]) -> FunctionResponse {
+    fn invalid_response(&self, records: &[EventRecord]) -> FunctionResponse {
         if self.world.random_fraction() < 0.1 {
-            self.record_all_answers(records, FunctionFailure::transient("Function.ResponseSizeTooLarge"));
+            self.record_shared_failure(records, FunctionFailure::transient("Function.ResponseSizeTooLarge"));
             return FunctionResponse::TooLarge;
         }
-        self.record_all_answers(records, FunctionFailure::transient("Runtime.InvalidResponse"));
+        self.record_shared_failure(records, FunctionFailure::transient("Runtime.InvalidResponse"));
         let known = &records[0].record.sqs_message_id;
         let and_unknown =
             json!({"batchItemFailures": [{"itemIdentifier": known}, {"itemIdentifier": "nobody"}]});
-        self.pick_answer(&[
+        self.pick_response(&[
             "done",
             "{",
             r#"{"batchItemFailures":[]} {}"#,
@@ -341,7 +341,7 @@ impl SimulatedRuntime<'_> {
     }
 
     /// Returns a response that reports all records as failed with this error.
-    fn error_answer(&self, act: Act) -> (FunctionResponse, FunctionFailure) {
+    fn error_response(&self, act: Act) -> (FunctionResponse, FunctionFailure) {
         let Self { world, .. } = *self;
         let (outcome, error_type, after) = match act {
             Act::Fail(kind, error_type, after) => (kind, error_type, after),
@@ -384,11 +384,11 @@ impl SimulatedRuntime<'_> {
 
     /// Returns a `batchItemFailures` response that lists the failures in reverse order. If copies have the same
     /// identifier, the last entry counts for all of them.
-    fn failure_list(&self, records: &[GivenRecord]) -> FunctionResponse {
+    fn failure_list(&self, records: &[EventRecord]) -> FunctionResponse {
         let Self { world, .. } = *self;
         let mut list = Vec::new();
         let mut failures = HashMap::new();
-        for GivenRecord { record: HandlerRecord { sqs_message_id: id, .. }, act, .. } in records.iter().rev()
+        for EventRecord { record: HandlerRecord { sqs_message_id: id, .. }, act, .. } in records.iter().rev()
         {
             let (Act::Fail(_, error_type, _) | Act::Unavailable(error_type)) = *act else { continue };
             let (entry, error_type) = if world.random_fraction() < 0.5 {
@@ -400,16 +400,16 @@ impl SimulatedRuntime<'_> {
             list.push(entry);
             failures.insert(id.clone(), FunctionFailure::transient(error_type));
         }
-        self.record_answers(records, |GivenRecord { record, .. }| {
+        self.record_results(records, |EventRecord { record, .. }| {
             match failures.get(&record.sqs_message_id) {
-                Some(failure) => RecordAnswer::Failed(*failure),
-                None => RecordAnswer::Done(record.body.clone()),
+                Some(failure) => RecordResult::Failed(*failure),
+                None => RecordResult::Done(record.body.clone()),
             }
         });
         render_response(&json!({ "batchItemFailures": list }))
     }
 
-    fn pick_answer(&self, answers: &[&str]) -> FunctionResponse {
+    fn pick_response(&self, answers: &[&str]) -> FunctionResponse {
         let index = usize::try_from(self.world.draw_up_to(answers.len() as u64 - 1)).unwrap_or(0);
         FunctionResponse::Response(answers[index].to_owned().into())
     }

@@ -139,10 +139,10 @@ pub fn run_simulation(knobs: SimulationKnobs, schemas: &Schemas) -> Result<Passe
             trace: Vec::new(),
         })
     };
-    catch_unwind(AssertUnwindSafe(|| run_all(knobs, schemas))).unwrap_or_else(|panic| Err(died(panic)))
+    catch_unwind(AssertUnwindSafe(|| run_to_end(knobs, schemas))).unwrap_or_else(|panic| Err(died(panic)))
 }
 
-fn run_all(knobs: SimulationKnobs, schemas: &Schemas) -> Result<PassedRun, Box<FailedRun>> {
+fn run_to_end(knobs: SimulationKnobs, schemas: &Schemas) -> Result<PassedRun, Box<FailedRun>> {
     let schema = if knobs.content.data_schema { &schemas.with_data } else { &schemas.default };
     let attribute = IdAttribute::new(ID_ATTRIBUTE.to_owned()).expect("a valid name");
     let plain = PlainMessages { id: IdSources { attribute: Some(attribute), pointer: None }, body: None };
@@ -150,7 +150,7 @@ fn run_all(knobs: SimulationKnobs, schemas: &Schemas) -> Result<PassedRun, Box<F
     let seed = knobs.seed;
     let start = DateTime::from_timestamp(1_785_000_000, 123_456_000).expect("a moment in 2026");
     let mut rng = StdRng::seed_from_u64(seed.wrapping_add(1));
-    let asynchronous = knobs.is_async_retry();
+    let asynchronous = knobs.uses_async_retry();
     let destinies = (knobs.target.always_transient, knobs.target.always_permanent);
     let messages =
         (0..knobs.messages).map(|n| produce_message(n, &knobs.content, destinies, start, &mut rng));
@@ -217,12 +217,12 @@ async fn create_queues(sqs: &EmbeddedSqs, knobs: &SimulationKnobs) -> SimulatedQ
         sqs.create_queue(name, &settings).await.expect("a new queue, and no faults yet")
     };
     let final_dlq = create("final-dlq", 14, None).await;
-    let annotation = create("annotation", 14, Some((&final_dlq, knobs.annotation_receives()))).await;
+    let annotation = create("annotation", 14, Some((&final_dlq, knobs.annotation_max_receive_count()))).await;
     let intermediate = create("intermediate-dlq", 14, Some((&annotation, 100))).await;
-    let receives = u16::try_from(knobs.receives_max()).expect("a few retries");
-    let source = if knobs.is_async_retry() {
+    let receives = u16::try_from(knobs.source_max_receive_count()).expect("a few retries");
+    let source = if knobs.uses_async_retry() {
         create("retry", 14, Some((&annotation, receives))).await
-    } else if knobs.is_visibility() {
+    } else if knobs.uses_visibility() {
         create("source", 7, Some((&annotation, receives))).await
     } else {
         create("source", 7, Some((&intermediate, receives))).await
@@ -257,7 +257,7 @@ fn spawn_functions<'a>(
         false => Resenders::default(),
     };
     let mut all = Vec::new();
-    let asynchronous = world.knobs.is_async_retry();
+    let asynchronous = world.knobs.uses_async_retry();
     for _ in 0..if asynchronous { processors } else { 0 } {
         let probe = |queue| Probe { world, queue, actor: Actor::AsyncRetryHandler };
         let clock = world.skewed_clock();
@@ -295,7 +295,7 @@ fn spawn_functions<'a>(
         let source = EventSource { queue: probe(source), process, clock };
         all.push(async move { source.poll_until_end().await }.boxed());
     }
-    for _ in 0..if asynchronous || world.knobs.is_visibility() { 0 } else { retriers } {
+    for _ in 0..if asynchronous || world.knobs.uses_visibility() { 0 } else { retriers } {
         let probe = |queue| Probe { world, queue, actor: Actor::FailedMessageProcessor };
         let clock = world.skewed_clock();
         let (policy, schema, resenders) = (policy.clone(), schema.clone(), resenders.clone());
@@ -342,7 +342,7 @@ async fn produce_all(world: &SimulationWorld, source: &EmbeddedQueue, events: &E
             std::iter::repeat_n(message.content.clone(), times)
         });
         for content in contents {
-            if world.knobs.is_async_retry() {
+            if world.knobs.uses_async_retry() {
                 world.lock_ledger().record_upcoming_send(&content);
                 world.lock_ledger().record_queued_event(
                     message_number(&content.body).expect("the producer marks each body"),

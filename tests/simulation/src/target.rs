@@ -50,14 +50,14 @@ impl<'a> SimulatedCall<'a> {
 
     pub(crate) fn record_return(&mut self) {
         self.is_over = true;
-        self.world.lock_ledger().return_call(self.call, self.world.clock.now());
+        self.world.lock_ledger().record_call_return(self.call, self.world.clock.now());
     }
 }
 
 impl Drop for SimulatedCall<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            self.world.lock_ledger().cut_off(self.call, self.world.clock.now());
+            self.world.lock_ledger().record_call_cut_off(self.call, self.world.clock.now());
         }
     }
 }
@@ -139,7 +139,7 @@ impl<'a> SimulationTarget<'a> {
             Some(OutageEffect::Hangs) => return Act::Hang,
             None => {}
         }
-        if let Some(after) = world.refused_retry_after() {
+        if let Some(after) = world.check_capacity() {
             return Act::Fail("transient", TOO_MANY, after);
         }
         let TargetFaults { transient, retry_after, permanent, snooze, panic, hang, .. } = world.knobs.target;

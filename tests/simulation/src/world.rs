@@ -89,15 +89,15 @@ impl SimulationWorld {
     /// Passes the latest queue changes to the ledger.
     pub fn apply_changes(&self, actor: Actor) {
         // The span of a send was recorded before the send.
-        self.enter_spans();
+        self.record_spans();
         self.lock_ledger().apply_changes(actor, self.sqs.take_changes());
     }
 
     /// Passes the latest spans to the ledger.
-    pub fn enter_spans(&self) {
+    pub fn record_spans(&self) {
         if let Some(tracer) = &self.tracer {
             let ended = tracer.take_ended();
-            self.lock_ledger().enter_spans(&ended.spans, ended.dropped);
+            self.lock_ledger().record_spans(&ended.spans, ended.dropped);
         }
     }
 
@@ -195,7 +195,7 @@ impl SimulationWorld {
 
     /// Counts a call against the target's capacity. Returns `None` if the target accepts it, and otherwise the
     /// `Retry-After` of the refusal, if it has one.
-    pub fn refused_retry_after(&self) -> Option<Option<u64>> {
+    pub fn check_capacity(&self) -> Option<Option<u64>> {
         let Capacity { calls, seconds, asks } = self.knobs.capacity.filter(|_| !self.is_healed())?;
         let now = (self.clock.now() - self.start).num_seconds().unsigned_abs();
         let mut load = self.load.lock().unwrap_or_else(PoisonError::into_inner);

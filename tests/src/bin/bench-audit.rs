@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::{release_program, venv_file, workspace_root};
+use redeliver_tests::settings::{release_binary, venv_file, workspace_root};
 use redeliver_tests::sqs::{REGION, TestQueue, emulator_client, unique_name};
 use serde_json::Value;
 
@@ -55,7 +55,7 @@ async fn fill_queue(emulator: &Ministack) -> TestQueue {
 }
 
 fn audit_command(emulator: &Ministack, queue: &TestQueue) -> Command {
-    let mut command = Command::new(release_program("redeliver"));
+    let mut command = Command::new(release_binary("redeliver"));
     command.args(["audit", "--format", "json", "--region", REGION, "--queue", &queue.url]);
     command.args(["--endpoint-url", &emulator.endpoint_url()]).env_clear();
     command

@@ -56,7 +56,7 @@ async fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     eprint!("{report}");
-    if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if report.has_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 async fn sqs_client(arguments: &Arguments) -> aws_sdk_sqs::Client {

@@ -110,7 +110,7 @@ impl<'a, S: QueueService, C: Clock> ConformanceBench<'a, S, C> {
         &self,
         settings: &QueueSettings,
     ) -> Result<S::Queue, BrokenRule> {
-        Ok(self.try_queue("", settings).await?)
+        Ok(self.try_create_queue("", settings).await?)
     }
 
     /// Creates a FIFO queue with SQS's defaults and this visibility timeout.
@@ -123,11 +123,11 @@ impl<'a, S: QueueService, C: Clock> ConformanceBench<'a, S, C> {
         &self,
         settings: &QueueSettings,
     ) -> Result<S::Queue, BrokenRule> {
-        Ok(self.try_queue(FIFO_SUFFIX, settings).await?)
+        Ok(self.try_create_queue(FIFO_SUFFIX, settings).await?)
     }
 
     /// Creates a queue whose name has this suffix, or returns the service's error.
-    pub(super) async fn try_queue(
+    pub(super) async fn try_create_queue(
         &self,
         suffix: &str,
         settings: &QueueSettings,
@@ -192,7 +192,7 @@ impl<'a, S: QueueService, C: Clock> ConformanceBench<'a, S, C> {
         }
         ensure!(wrongly_accepted.is_empty(), "not the sender's fault: {}", wrongly_accepted.join(", "));
         let mut ids: Vec<_> = self
-            .receive_count(queue, confirmed.len())
+            .receive_at_least(queue, confirmed.len())
             .await?
             .into_iter()
             .map(|one| one.sqs_message_id)
@@ -215,7 +215,7 @@ impl<'a, S: QueueService, C: Clock> ConformanceBench<'a, S, C> {
     }
 
     /// Receives until `count` different messages have arrived, and returns them sorted by body.
-    pub(super) async fn receive_count(
+    pub(super) async fn receive_at_least(
         &self,
         queue: &S::Queue,
         count: usize,
@@ -235,7 +235,7 @@ impl<'a, S: QueueService, C: Clock> ConformanceBench<'a, S, C> {
 
     /// Receives the only message.
     pub(super) async fn receive_one(&self, queue: &S::Queue) -> Result<ReceivedMessage, BrokenRule> {
-        let mut messages = self.receive_count(queue, 1).await?;
+        let mut messages = self.receive_at_least(queue, 1).await?;
         ensure_eq!(messages.len(), 1, "messages received");
         messages.pop().ok_or_else(|| BrokenRule::new("no message"))
     }

@@ -25,7 +25,7 @@ fn fifo_content(body: impl Into<String>, group: &str) -> Content {
     }
 }
 
-pub(super) async fn a_group_is_received_in_the_order_of_its_sends<S: QueueService, C: Clock>(
+pub(super) async fn a_group_is_received_in_send_order<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let queue = bench.create_fifo_queue(30).await?;
@@ -35,7 +35,7 @@ pub(super) async fn a_group_is_received_in_the_order_of_its_sends<S: QueueServic
     Ok(())
 }
 
-pub(super) async fn a_message_in_flight_keeps_its_group_back_and_no_other<S: QueueService, C: Clock>(
+pub(super) async fn an_in_flight_message_holds_back_only_its_own_group<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let queue = bench.create_fifo_queue(300).await?;
@@ -62,7 +62,7 @@ pub(super) async fn visibility_zero_returns_a_message_before_its_successors<S: Q
     Ok(())
 }
 
-pub(super) async fn a_message_that_is_hidden_longer_keeps_its_group_back<S: QueueService, C: Clock>(
+pub(super) async fn a_message_hidden_for_longer_holds_back_its_group<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let queue = bench.create_fifo_queue(2).await?;
@@ -104,7 +104,7 @@ pub(super) async fn a_deleted_message_is_still_deduplicated<S: QueueService, C: 
 }
 
 /// Not documented by AWS, but a producer that resends a message must be able to trace it.
-pub(super) async fn a_repeated_send_is_confirmed_with_the_id_of_the_first<S: QueueService, C: Clock>(
+pub(super) async fn a_repeated_send_returns_the_first_message_id<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let queue = bench.create_fifo_queue(300).await?;
@@ -140,7 +140,7 @@ pub(super) async fn a_wrong_deduplication_id_is_a_sender_fault<S: QueueService, 
 }
 
 /// "SendMessage": "When you set FifoQueue, you can't set DelaySeconds per message."
-pub(super) async fn delay_seconds_on_a_fifo_queue_are_a_sender_fault<S: QueueService, C: Clock>(
+pub(super) async fn a_message_delay_on_a_fifo_queue_is_a_sender_fault<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let delay = DelaySeconds::new(1).unwrap_or(DelaySeconds::MAX);
@@ -198,14 +198,14 @@ pub(super) async fn a_redrive_to_a_fifo_queue_keeps_group_and_order<S: QueueServ
 }
 
 /// "Using dead-letter queues in Amazon SQS": both queues must have the same type.
-pub(super) async fn a_standard_dead_letter_queue_of_a_fifo_queue_is_refused<S: QueueService, C: Clock>(
+pub(super) async fn a_standard_dead_letter_queue_for_a_fifo_queue_is_refused<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     expect_queue_refusal(bench, FIFO_SUFFIX, &bench.create_queue(30).await?).await
 }
 
 /// "Using dead-letter queues in Amazon SQS": both queues must have the same type.
-pub(super) async fn a_fifo_dead_letter_queue_of_a_standard_queue_is_refused<S: QueueService, C: Clock>(
+pub(super) async fn a_fifo_dead_letter_queue_for_a_standard_queue_is_refused<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     expect_queue_refusal(bench, "", &bench.create_fifo_queue(30).await?).await
@@ -218,7 +218,7 @@ async fn expect_queue_refusal<S: QueueService, C: Clock>(
     dlq: &S::Queue,
 ) -> Result<(), BrokenRule> {
     let redrive = Some(RedriveSettings { target_arn: dlq.arn().to_owned(), max_receive_count: 1 });
-    let created = bench.try_queue(suffix, &QueueSettings { redrive, ..queue_settings(30) }).await;
+    let created = bench.try_create_queue(suffix, &QueueSettings { redrive, ..queue_settings(30) }).await;
     ensure_eq!(created.err().map(|error| error.fault), Some(Fault::Sender), "fault");
     Ok(())
 }

@@ -16,7 +16,7 @@ macro_rules! rules {
 
         /// Runs all rules on an empty bucket, each in a separate folder. `departs` returns true for a rule that is
         /// known not to hold there.
-        pub async fn run_all_on_objects(store: &impl ReadableStore, departs: impl Fn(&str) -> bool) -> ConformanceReport {
+        pub async fn run_all_object_rules(store: &impl ReadableStore, departs: impl Fn(&str) -> bool) -> ConformanceReport {
             let mut report = ConformanceReport::default();
             $(
                 let verdict = $rule(store, concat!(stringify!($rule), "/")).await;
@@ -28,10 +28,10 @@ macro_rules! rules {
 }
 
 rules![
-    an_object_is_created_once,
+    an_existing_object_is_not_overwritten,
     an_absent_object_is_neither_read_nor_listed,
     an_empty_object_is_kept,
-    all_characters_of_a_key_are_kept,
+    all_characters_in_a_key_are_kept,
     a_listing_has_pages_of_1000_keys_in_order,
     a_listing_by_folder_has_each_folder_once,
 ];
@@ -51,7 +51,10 @@ fn keys_in_folder(folder: &str, names: &[&str]) -> Vec<String> {
     names.iter().map(|name| format!("{folder}{name}")).collect()
 }
 
-async fn an_object_is_created_once(store: &impl ReadableStore, folder: &str) -> Result<(), BrokenRule> {
+async fn an_existing_object_is_not_overwritten(
+    store: &impl ReadableStore,
+    folder: &str,
+) -> Result<(), BrokenRule> {
     let key = format!("{folder}x");
     ensure_eq!(store.create_object(&key, b"first".to_vec()).await?, true, "the first write");
     ensure_eq!(store.create_object(&key, b"second".to_vec()).await?, false, "the second write");
@@ -76,7 +79,7 @@ async fn an_empty_object_is_kept(store: &impl ReadableStore, folder: &str) -> Re
 }
 
 /// The key contains every character that a prefix may contain.
-async fn all_characters_of_a_key_are_kept(
+async fn all_characters_in_a_key_are_kept(
     store: &impl ReadableStore,
     folder: &str,
 ) -> Result<(), BrokenRule> {

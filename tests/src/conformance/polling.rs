@@ -9,7 +9,7 @@ use redeliver_core::ports::{Clock, Depth, Queue, QueueDepth as _, QueueService, 
 
 use super::bench::{BrokenRule, ConformanceBench, ensure, ensure_eq, plain_content};
 
-pub(super) async fn an_empty_poll_is_empty_after_its_wait<S: QueueService, C: Clock>(
+pub(super) async fn a_poll_of_an_empty_queue_returns_after_its_wait<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let queue = bench.create_queue(30).await?;
@@ -21,7 +21,7 @@ pub(super) async fn an_empty_poll_is_empty_after_its_wait<S: QueueService, C: Cl
     bench.ensure_elapsed(start, Duration::from_secs(2), "an empty poll of 2 s returned")
 }
 
-pub(super) async fn a_long_poll_wakes_up_early<S: QueueService, C: Clock>(
+pub(super) async fn a_long_poll_returns_when_a_message_arrives<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let queue = bench.create_queue(30).await?;
@@ -46,12 +46,12 @@ pub(super) async fn a_receive_returns_at_most_the_requested_number<S: QueueServi
     ensure!((1..=3).contains(&first.len()), "{} messages instead of up to 3", first.len());
     let second = bench.poll_once(&queue, 5).await?;
     ensure!((1..=10).contains(&second.len()), "{} messages instead of up to 10", second.len());
-    bench.receive_count(&queue, 15 - first.len() - second.len()).await?;
+    bench.receive_at_least(&queue, 15 - first.len() - second.len()).await?;
     Ok(())
 }
 
 /// SQS calls these counts approximate: "eventually consistent within about one minute" of the last change.
-pub(super) async fn depth_counts_visible_in_flight_and_delayed<S: QueueService, C: Clock>(
+pub(super) async fn queue_depth_counts_visible_in_flight_and_delayed_messages<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let queue = bench.create_queue(900).await?;

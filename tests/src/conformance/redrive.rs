@@ -19,7 +19,7 @@ async fn create_queue_pair<S: QueueService, C: Clock>(
 }
 
 /// Receives from the source, which must be empty, until the message is in the dead-letter queue.
-async fn await_move<S: QueueService, C: Clock>(
+async fn await_redrive<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
     source: &S::Queue,
     dlq: &S::Queue,
@@ -34,7 +34,7 @@ async fn await_move<S: QueueService, C: Clock>(
     Err(BrokenRule::new("the message was not moved within 60 s"))
 }
 
-pub(super) async fn a_redrive_happens_on_the_receive_after_the_count_is_used_up<S: QueueService, C: Clock>(
+pub(super) async fn a_redrive_happens_on_the_receive_after_the_maximum_count<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let (source, dlq) = create_queue_pair(bench, 2).await?;
@@ -43,7 +43,7 @@ pub(super) async fn a_redrive_happens_on_the_receive_after_the_count_is_used_up<
     ensure_eq!(bench.receive_one(&source).await?.receive_count, 2, "ApproximateReceiveCount");
     bench.sleep(Duration::from_secs(2)).await;
     ensure!(bench.poll_once(&dlq, 1).await?.is_empty(), "moved without a receive");
-    await_move(bench, &source, &dlq).await?;
+    await_redrive(bench, &source, &dlq).await?;
     Ok(())
 }
 
@@ -58,7 +58,7 @@ pub(super) async fn a_redrive_keeps_the_message_and_names_its_source<S: QueueSer
     };
     bench.send_all(&source, vec![content]).await?;
     let before = bench.receive_one(&source).await?;
-    let after = await_move(bench, &source, &dlq).await?;
+    let after = await_redrive(bench, &source, &dlq).await?;
     let expected = ReceivedMessage {
         receipt_handle: after.receipt_handle.clone(),
         receive_count: 2,

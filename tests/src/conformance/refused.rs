@@ -38,7 +38,7 @@ pub(super) async fn a_wrong_number_attribute_is_a_sender_fault<S: QueueService, 
     bench.expect_refusal(numbers.map(|number| content_with_attribute("a", number)).into()).await
 }
 
-pub(super) async fn a_value_of_another_kind_than_its_type_is_a_sender_fault<S: QueueService, C: Clock>(
+pub(super) async fn a_value_that_does_not_match_its_data_type_is_a_sender_fault<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let wrong = [

@@ -8,13 +8,13 @@ use redeliver_core::ports::{Clock, Queue, QueueService};
 
 use super::bench::{BrokenRule, ConformanceBench, ensure, ensure_eq, plain_content, queue_settings};
 
-pub(super) async fn each_entry_of_a_batch_has_its_outcome_in_order<S: QueueService, C: Clock>(
+pub(super) async fn batch_outcomes_are_in_entry_order<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let queue = bench.create_queue(30).await?;
     let ids =
         bench.send_all(&queue, vec![plain_content("a"), plain_content("b"), plain_content("c")]).await?;
-    let received = bench.receive_count(&queue, 3).await?;
+    let received = bench.receive_at_least(&queue, 3).await?;
     let seen: Vec<_> = received.iter().map(|message| (&message.sqs_message_id, &*message.body)).collect();
     ensure_eq!(seen, [(&ids[0], "a"), (&ids[1], "b"), (&ids[2], "c")], "messages by id");
     Ok(())
@@ -27,7 +27,7 @@ pub(super) async fn a_full_batch_of_ten_is_accepted<S: QueueService, C: Clock>(
     bench
         .send_all(&queue, (0..BATCH_ENTRIES_MAX).map(|number| plain_content(number.to_string())).collect())
         .await?;
-    let received = bench.receive_count(&queue, BATCH_ENTRIES_MAX).await?;
+    let received = bench.receive_at_least(&queue, BATCH_ENTRIES_MAX).await?;
     let bodies: Vec<_> = received.iter().map(|message| &*message.body).collect();
     ensure_eq!(bodies, ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"], "bodies");
     Ok(())
@@ -45,7 +45,7 @@ pub(super) async fn a_batch_of_exactly_one_mebibyte_is_accepted<S: QueueService,
         ..Content::default()
     };
     bench.send_all(&queue, vec![half("a"), half("b")]).await?;
-    let received = bench.receive_count(&queue, 2).await?;
+    let received = bench.receive_at_least(&queue, 2).await?;
     ensure!(
         received.iter().map(|message| &message.body).eq([&half("a").body, &half("b").body]),
         "other bodies than those sent"
@@ -53,7 +53,10 @@ pub(super) async fn a_batch_of_exactly_one_mebibyte_is_accepted<S: QueueService,
     Ok(())
 }
 
-pub(super) async fn delay_seconds_delay_a_message_but_not_much_longer<S: QueueService, C: Clock>(
+pub(super) async fn a_delayed_message_arrives_after_its_delay_but_not_much_later<
+    S: QueueService,
+    C: Clock,
+>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let queue = bench.create_queue(30).await?;

@@ -48,7 +48,7 @@ pub(super) async fn visibility_zero_returns_a_message_immediately<S: QueueServic
     bench.ensure_elapsed(start, Duration::ZERO, "the message came again")
 }
 
-pub(super) async fn a_longer_visibility_hides_a_message_longer<S: QueueService, C: Clock>(
+pub(super) async fn a_longer_visibility_timeout_hides_a_message_for_longer<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let queue = bench.create_queue(2).await?;
@@ -63,7 +63,7 @@ pub(super) async fn a_longer_visibility_hides_a_message_longer<S: QueueService, 
 }
 
 /// "ChangeMessageVisibility", Amazon SQS API Reference: `MessageNotInflight`.
-pub(super) async fn visibility_changes_only_in_flight<S: QueueService, C: Clock>(
+pub(super) async fn visibility_can_be_changed_only_while_in_flight<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let queue = bench.create_queue(1).await?;

@@ -172,13 +172,13 @@ impl RuntimeProcess {
 
     /// Kills the process, and reads its last output.
     pub(super) async fn kill(mut self) {
-        self.kill_all();
+        self.kill_process_tree();
         let _already_ended = self.process.wait().await;
         let _cut_off = timeout(FINAL_OUTPUT_TIMEOUT, mem::take(&mut self.readers).join_all()).await;
     }
 
     /// Kills all processes of the environment: none may outlive it.
-    fn kill_all(&mut self) {
+    fn kill_process_tree(&mut self) {
         let started = self.process.id().map(descendants_of).unwrap_or_default();
         let _already_ended = self.process.start_kill();
         for process in started.into_iter().filter_map(to_pid) {
@@ -189,7 +189,7 @@ impl RuntimeProcess {
 
 impl Drop for RuntimeProcess {
     fn drop(&mut self) {
-        self.kill_all();
+        self.kill_process_tree();
     }
 }
 
@@ -235,11 +235,11 @@ async fn next_invocation(State(api): State<Arc<Api>>) -> Response {
 }
 
 async fn post_response(State(api): State<Arc<Api>>, UrlPath(id): UrlPath<String>, body: Bytes) -> StatusCode {
-    api.settle_invocation(Some(id), InvocationOutcome::Response(parse_or_text(&body)))
+    api.settle_invocation(Some(id), InvocationOutcome::Response(parse_json_or_text(&body)))
 }
 
 async fn post_error(State(api): State<Arc<Api>>, UrlPath(id): UrlPath<String>, body: Bytes) -> StatusCode {
-    api.settle_invocation(Some(id), InvocationOutcome::Error(parse_or_text(&body)))
+    api.settle_invocation(Some(id), InvocationOutcome::Error(parse_json_or_text(&body)))
 }
 
 /// Responds once the snapshot is restored. The request means that the function is ready for its snapshot ("Improving
@@ -253,7 +253,7 @@ async fn restore_next(State(api): State<Arc<Api>>) -> StatusCode {
 }
 
 async fn init_error(State(api): State<Arc<Api>>, body: Bytes) -> StatusCode {
-    api.settle_invocation(None, InvocationOutcome::Error(parse_or_text(&body)))
+    api.settle_invocation(None, InvocationOutcome::Error(parse_json_or_text(&body)))
 }
 
 impl Api {
@@ -264,7 +264,7 @@ impl Api {
 }
 
 /// Parses a body. A body that is not JSON is kept as a string, which the event source mapping interprets.
-fn parse_or_text(body: &[u8]) -> Value {
+fn parse_json_or_text(body: &[u8]) -> Value {
     serde_json::from_slice(body).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(body).into_owned()))
 }
 

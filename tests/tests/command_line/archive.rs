@@ -35,16 +35,16 @@ fn archived_message(number: u32) -> ArchivedMessage {
 }
 
 /// Returns a command that runs the program in a folder, against the stub.
-fn command_on_stub(stub: &ArchiveStub, folder: &Path, arguments: &[&str]) -> tokio::process::Command {
-    let mut program = tokio::process::Command::new(tested_program("redeliver"));
+fn command_against_stub(stub: &ArchiveStub, folder: &Path, arguments: &[&str]) -> tokio::process::Command {
+    let mut program = tokio::process::Command::new(debug_binary("redeliver"));
     program.args(arguments).current_dir(folder).env("AWS_REGION", REGION).kill_on_drop(true);
     program.env("AWS_ENDPOINT_URL", stub.endpoint_url());
     program.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
     program
 }
 
-async fn output_on_stub(stub: &ArchiveStub, folder: &Path, arguments: &[&str]) -> Output {
-    command_on_stub(stub, folder, arguments).output().await.expect("the program starts")
+async fn run_against_stub(stub: &ArchiveStub, folder: &Path, arguments: &[&str]) -> Output {
+    command_against_stub(stub, folder, arguments).output().await.expect("the program starts")
 }
 
 /// Returns the message ids of all messages received by the queue, including duplicates.
@@ -70,7 +70,7 @@ async fn saved_messages_are_sent_once_across_killed_runs() {
     let file = saved.to_str().expect("UTF-8");
 
     let audit = ["audit", &archive, "--save", file, "--format", "json"];
-    let audited = checked_report(3, &output_on_stub(&stub, here.path(), &audit).await);
+    let audited = checked_report(3, &run_against_stub(&stub, here.path(), &audit).await);
     assert_eq!(audited["total"], DEAD_LETTERS + 1);
     #[cfg(unix)]
     {
@@ -79,7 +79,7 @@ async fn saved_messages_are_sent_once_across_killed_runs() {
         );
         assert_eq!(mode & 0o777, 0o600, "it contains messages");
     }
-    let again = output_on_stub(&stub, here.path(), &audit).await;
+    let again = run_against_stub(&stub, here.path(), &audit).await;
     assert_eq!(again.status.code(), Some(1), "{}", stderr_text(&again));
     assert!(stderr_text(&again).contains("it already exists"), "{}", stderr_text(&again));
 
@@ -87,7 +87,7 @@ async fn saved_messages_are_sent_once_across_killed_runs() {
     let redrive =
         ["redrive", file, "--to", &stub.queue_url(), "--allow-paused", "--apply", "--format", "json"];
     stub.set_batch_limit(Some(1));
-    let mut killed = command_on_stub(&stub, here.path(), &redrive)
+    let mut killed = command_against_stub(&stub, here.path(), &redrive)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -105,18 +105,18 @@ async fn saved_messages_are_sent_once_across_killed_runs() {
 
     // The journal belongs to the file, regardless of where the next run starts and what it selects.
     stub.set_batch_limit(None);
-    let finished = checked_report(5, &output_on_stub(&stub, elsewhere.path(), &redrive).await);
+    let finished = checked_report(5, &run_against_stub(&stub, elsewhere.path(), &redrive).await);
     assert_eq!((&finished["sent"], &finished["deleted_only"]), (&20.into(), &10.into()), "{finished}");
     let stays = "its /data/email was omitted from the archive: it cannot be sent again";
     assert_eq!(finished["staying"][0]["reason"], stays, "{finished}");
-    let all: BTreeSet<_> = (1..=DEAD_LETTERS).map(dead_letters::letter_id).collect();
+    let all: BTreeSet<_> = (1..=DEAD_LETTERS).map(dead_letters::nth_message_id).collect();
     assert_eq!(sent_message_ids(&stub), all.iter().cloned().collect::<Vec<_>>(), "each once");
-    let first = dead_letters::letter_id(1);
+    let first = dead_letters::nth_message_id(1);
     let selecting = [&redrive[..], &["--ids", &first]].concat();
-    let third = checked_report(0, &output_on_stub(&stub, here.path(), &selecting).await);
+    let third = checked_report(0, &run_against_stub(&stub, here.path(), &selecting).await);
     assert_eq!((&third["sent"], &third["deleted_only"]), (&0.into(), &DEAD_LETTERS.into()), "{third}");
     let other = ["send", "--backup", file, "--queue", &stub.queue_url(), "--apply"];
-    let other = output_on_stub(&stub, here.path(), &other).await;
+    let other = run_against_stub(&stub, here.path(), &other).await;
     assert_eq!(other.status.code(), Some(1), "{}", stderr_text(&other));
     assert!(
         stderr_text(&other).contains("`redeliver redrive` has begun to send this file"),
@@ -134,13 +134,13 @@ async fn letters_from_several_deployments_are_not_saved_to_one_file() {
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
     let (archive, file) = (stub.archive_address("prod"), folder.path().join("saved.jsonl"));
     let save = ["--save", file.to_str().expect("UTF-8")];
-    let refused = output_on_stub(&stub, folder.path(), &[&["audit", &archive], &save[..]].concat()).await;
+    let refused = run_against_stub(&stub, folder.path(), &[&["audit", &archive], &save[..]].concat()).await;
     assert_eq!(refused.status.code(), Some(1), "{}", stderr_text(&refused));
     let payments = format!("{archive}/dead-letters/deployment=payments-final-dlq");
     assert!(stderr_text(&refused).contains(&payments), "{}", stderr_text(&refused));
     let audit = ["audit", &payments, "--format", "json"];
     let audited =
-        checked_report(3, &output_on_stub(&stub, folder.path(), &[&audit[..], &save].concat()).await);
+        checked_report(3, &run_against_stub(&stub, folder.path(), &[&audit[..], &save].concat()).await);
     assert_eq!(audited["total"], 1);
 }
 
@@ -156,7 +156,7 @@ async fn saving_from_a_foreign_bucket_is_refused_unless_its_owner_is_named() {
     let save = ["audit", &archive, "--format", "json", "--save", file.to_str().expect("UTF-8")];
     stub.set_accounts(OTHER, Some(CALLER));
     for command in [&save[..], &save[..4]] {
-        let refused = output_on_stub(&stub, folder.path(), command).await;
+        let refused = run_against_stub(&stub, folder.path(), command).await;
         assert_eq!(refused.status.code(), Some(1), "{}", stderr_text(&refused));
         let hint = "(AccessDenied): you need s3:ListBucket there; if the bucket belongs to another account, name that \
                     account with --bucket-owner";
@@ -165,13 +165,14 @@ async fn saving_from_a_foreign_bucket_is_refused_unless_its_owner_is_named() {
     assert!(!file.exists());
 
     stub.set_accounts(OTHER, None);
-    let unknown = output_on_stub(&stub, folder.path(), &save).await;
+    let unknown = run_against_stub(&stub, folder.path(), &save).await;
     assert_eq!(unknown.status.code(), Some(1), "{}", stderr_text(&unknown));
     let sentence = "could not determine your account from STS, and --save needs the bucket's owner: name it with \
                     --bucket-owner";
     assert!(stderr_text(&unknown).contains(sentence), "{}", stderr_text(&unknown));
 
-    let named = output_on_stub(&stub, folder.path(), &[&save[..], &["--bucket-owner", OTHER]].concat()).await;
+    let named =
+        run_against_stub(&stub, folder.path(), &[&save[..], &["--bucket-owner", OTHER]].concat()).await;
     assert_eq!(checked_report(3, &named)["total"], 1);
 }
 
@@ -179,7 +180,7 @@ async fn saving_from_a_foreign_bucket_is_refused_unless_its_owner_is_named() {
 async fn save_letters(stub: &ArchiveStub, folder: &Path) -> String {
     let file = folder.join("old.jsonl").to_str().expect("UTF-8").to_owned();
     let audit = ["audit", &stub.archive_address("prod"), "--save", &file, "--format", "json"];
-    assert_eq!(checked_report(3, &output_on_stub(stub, folder, &audit).await)["total"], 3);
+    assert_eq!(checked_report(3, &run_against_stub(stub, folder, &audit).await)["total"], 3);
     file
 }
 
@@ -193,7 +194,7 @@ async fn a_file_that_was_moved_with_its_journal_is_not_sent_again() {
         ["redrive", file, "--to", queue, "--allow-paused", "--apply", "--format", "json"].map(str::to_owned)
     };
     let run = async |arguments: [String; 8]| {
-        output_on_stub(&stub, here.path(), &arguments.each_ref().map(String::as_str)).await
+        run_against_stub(&stub, here.path(), &arguments.each_ref().map(String::as_str)).await
     };
     assert_eq!(checked_report(0, &run(redrive(&file, &queue)).await)["sent"], 3);
 
@@ -224,13 +225,13 @@ async fn a_dry_run_of_a_file_counts_earlier_sends() {
     let queue = stub.queue_url();
     let dry_run = ["redrive", &file, "--to", &queue, "--allow-paused", "--format", "json"];
     let counts = async || {
-        let planned = checked_report(0, &output_on_stub(&stub, folder.path(), &dry_run).await);
+        let planned = checked_report(0, &run_against_stub(&stub, folder.path(), &dry_run).await);
         (planned["planned"].clone(), planned["deleted_only"].clone())
     };
     assert_eq!(counts().await, (3.into(), 0.into()));
     assert!(!folder.path().join("old.jsonl.redriven").exists(), "a dry run starts no journal");
     let two = [&dry_run[..], &["--apply", "--max", "2"]].concat();
-    assert_eq!(checked_report(0, &output_on_stub(&stub, folder.path(), &two).await)["sent"], 2);
+    assert_eq!(checked_report(0, &run_against_stub(&stub, folder.path(), &two).await)["sent"], 2);
     assert_eq!(counts().await, (1.into(), 2.into()));
 }
 
@@ -243,13 +244,13 @@ async fn letters_sent_from_a_file_are_not_written_to_another_file() {
     let queue = stub.queue_url();
     let two =
         ["redrive", &file, "--to", &queue, "--allow-paused", "--apply", "--max", "2", "--format", "json"];
-    assert_eq!(checked_report(0, &output_on_stub(&stub, folder.path(), &two).await)["sent"], 2);
+    assert_eq!(checked_report(0, &run_against_stub(&stub, folder.path(), &two).await)["sent"], 2);
 
     let write = ["redrive", &file, "-o", "rest.jsonl", "--format", "json"];
-    let planned = checked_report(0, &output_on_stub(&stub, folder.path(), &write).await);
+    let planned = checked_report(0, &run_against_stub(&stub, folder.path(), &write).await);
     assert_eq!((&planned["planned"], &planned["deleted_only"]), (&1.into(), &2.into()), "{planned}");
     let apply = [&write[..], &["--apply"]].concat();
-    let written = checked_report(0, &output_on_stub(&stub, folder.path(), &apply).await);
+    let written = checked_report(0, &run_against_stub(&stub, folder.path(), &apply).await);
     assert_eq!((&written["sent"], &written["deleted_only"]), (&1.into(), &2.into()), "{written}");
     let rest = std::fs::read_to_string(folder.path().join("rest.jsonl")).expect("the file is written");
     assert_eq!(rest.lines().count(), 1);
@@ -266,14 +267,14 @@ async fn letters_from_a_killed_run_are_written_with_a_warning() {
     let queue = stub.queue_url();
     let two =
         ["redrive", &file, "--to", &queue, "--allow-paused", "--apply", "--max", "2", "--format", "json"];
-    assert_eq!(checked_report(0, &output_on_stub(&stub, folder.path(), &two).await)["sent"], 2);
+    assert_eq!(checked_report(0, &run_against_stub(&stub, folder.path(), &two).await)["sent"], 2);
     let journal = folder.path().join("old.jsonl.redriven");
     let journal_text = std::fs::read_to_string(&journal).expect("the journal exists");
     let (until_the_kill, _) = journal_text.split_once(r#"{"sent":"#).expect("two messages were sent");
     std::fs::write(&journal, until_the_kill).expect("the folder is writable");
 
     let write = ["redrive", &file, "-o", "all.jsonl", "--apply", "--format", "json"];
-    let written = output_on_stub(&stub, folder.path(), &write).await;
+    let written = run_against_stub(&stub, folder.path(), &write).await;
     assert_eq!(checked_report(0, &written)["sent"], 3);
     let warning = "warning: 2 messages may have been sent by a run that was killed or received no response, so sending \
                    them again might duplicate them: first finish that redrive, to its queue";
@@ -295,7 +296,7 @@ async fn duplicate_letters_in_a_file_are_sent_once_by_either_command() {
             "send" => ["send", "twice.jsonl", "--backup", "--queue", &queue, "--apply"],
             _ => ["redrive", "twice.jsonl", "--to", &queue, "--allow-paused", "--apply"],
         };
-        let run = output_on_stub(&stub, folder.path(), &[&way[..], &["--format", "json"]].concat()).await;
+        let run = run_against_stub(&stub, folder.path(), &[&way[..], &["--format", "json"]].concat()).await;
         assert_eq!(checked_report(0, &run)["sent"], 3, "{command}");
         assert_eq!(sent_message_ids(&stub).len(), 3, "{command}");
         let sentence = "twice.jsonl: 3 lines left out: an earlier line has the same message";
@@ -304,26 +305,26 @@ async fn duplicate_letters_in_a_file_are_sent_once_by_either_command() {
 }
 
 #[tokio::test]
-async fn a_backup_begun_by_send_is_written_only_with_a_new_journal() {
+async fn redrive_refuses_a_file_begun_by_send_unless_the_journal_is_new() {
     let stub = ArchiveStub::start(archived_objects("orders-final-dlq", (1..=3).map(archived_message))).await;
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
     let file = save_letters(&stub, folder.path()).await;
     let queue = stub.queue_url();
     let send = ["send", "--backup", &file, "--queue", &queue, "--apply", "--format", "json"];
-    assert_eq!(checked_report(0, &output_on_stub(&stub, folder.path(), &send).await)["sent"], 3);
+    assert_eq!(checked_report(0, &run_against_stub(&stub, folder.path(), &send).await)["sent"], 3);
 
     let write = ["redrive", &file, "-o", "all.jsonl", "--apply", "--format", "json"];
-    let refused = output_on_stub(&stub, folder.path(), &write).await;
+    let refused = run_against_stub(&stub, folder.path(), &write).await;
     assert_eq!(refused.status.code(), Some(1), "{}", stderr_text(&refused));
     let why = "`redeliver send --backup` has begun to send this file, and its journal ";
     assert!(stderr_text(&refused).contains(why), "{}", stderr_text(&refused));
     let again = [&write[..], &["--journal", "new"]].concat();
-    assert_eq!(checked_report(0, &output_on_stub(&stub, folder.path(), &again).await)["sent"], 3);
+    assert_eq!(checked_report(0, &run_against_stub(&stub, folder.path(), &again).await)["sent"], 3);
 }
 
 #[tokio::test]
 #[cfg(unix)]
-async fn a_file_with_another_path_is_not_sent_again() {
+async fn the_same_file_under_another_path_is_not_sent_again() {
     use std::os::unix::fs::symlink;
     let stub = ArchiveStub::start(archived_objects("orders-final-dlq", (1..=3).map(archived_message))).await;
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
@@ -335,7 +336,7 @@ async fn a_file_with_another_path_is_not_sent_again() {
     let queue = stub.queue_url();
     let counts = async |name: &str| {
         let redrive = ["redrive", name, "--to", &queue, "--allow-paused", "--apply", "--format", "json"];
-        let report = checked_report(0, &output_on_stub(&stub, &here, &redrive).await);
+        let report = checked_report(0, &run_against_stub(&stub, &here, &redrive).await);
         (report["sent"].clone(), report["deleted_only"].clone())
     };
     assert_eq!(counts("old.jsonl").await, (3.into(), 0.into()));

@@ -89,7 +89,7 @@ fn check_refuses_a_policy_from_standard_input() {
 
 /// Both commands print the same warning about low traffic, and neither counts errors that the policy's lists exclude.
 #[test]
-fn check_and_simulate_warn_about_thin_traffic_with_a_remedy() {
+fn check_and_simulate_warn_about_low_traffic_and_suggest_a_remedy() {
     let remedy = "; plan more or longer retries, or name the error in opens_on\n";
     let stated = |policy: &[u8]| {
         let policy = ScratchFile::new("thin.json", policy);

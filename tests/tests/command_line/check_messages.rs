@@ -20,7 +20,7 @@ fn a_dash_means_standard_input() {
 }
 
 #[test]
-fn a_line_that_is_not_utf_8_is_named_and_the_others_are_checked() {
+fn a_line_that_is_not_utf_8_is_reported_and_the_others_are_checked() {
     let input = [VALID.as_bytes(), b"\n{\"data\":\"\xE9\"}\n", OTHER.as_bytes(), b"\n\nnull\n"].concat();
     let (code, reported) = check_input(&input);
     let lines: Vec<_> = reported.lines().collect();
@@ -57,7 +57,7 @@ fn a_document_that_spans_several_lines_is_a_single_message() {
 
 /// A time or an id in an unsupported form is reported with a remedy.
 #[test]
-fn missing_members_are_named_and_foreign_ids_are_plain() {
+fn an_unsupported_time_or_id_format_is_reported_with_a_remedy() {
     let naive = VALID.replace(r#""}"#, r#"","expires_at":"2030-01-01T00:00:00"}"#);
     let ulid = r#"{"metadata":{"message_id":"01ARZ3NDEKTSV4RRFFQ69G5FAV"},"data":{}}"#;
     let invalid = "standard input:1: INVALID_MESSAGE_SCHEMA /metadata";
@@ -78,7 +78,7 @@ fn missing_members_are_named_and_foreign_ids_are_plain() {
 
 /// An export of a queue contains several messages; sent unchanged, it would be one invalid message.
 #[test]
-fn each_command_reads_the_messages_of_an_export() {
+fn each_command_reads_the_messages_in_an_export() {
     let attributes = r#"{"t":{"StringValue":"v","DataType":"String"}}"#;
     let message = |id: &str, body: &str| {
         let body = serde_json::Value::from(body);

@@ -167,7 +167,7 @@ fn an_endless_filter_does_not_keep_the_command_running() {
 }
 
 #[test]
-fn invalid_messages_are_edited_into_a_file_that_passes_the_loop() {
+fn invalid_messages_edited_into_a_new_file_are_processed_by_the_loop() {
     let (dead, repaired) = (dead_letters(), ScratchFile::absent("repaired.jsonl"));
     let edit = r#"if .body | type == "string" then .body = .body + "}"
         elif .body.metadata.message_id == "order-5" then .body.metadata.message_id = "0191f3a2-7b1c-7d3e-8f00-000000000005"
@@ -191,7 +191,7 @@ fn invalid_messages_are_edited_into_a_file_that_passes_the_loop() {
 }
 
 #[test]
-fn bad_lines_are_reported_with_their_numbers_and_the_others_count() {
+fn bad_lines_are_reported_by_number_and_the_other_lines_are_counted() {
     let dead = dead_letters();
     let text = dead.text();
     let lines: Vec<_> = text.lines().collect();
@@ -272,7 +272,7 @@ fn the_console_shows_a_file_without_queue_actions() {
 
 #[test]
 #[cfg(unix)]
-fn a_console_exits_on_ctrl_c_as_interrupted_and_on_sigterm_as_done() {
+fn a_console_exits_130_on_ctrl_c_and_0_on_sigterm() {
     let dead = dead_letters();
     for (signal, code) in [("INT", 130), ("TERM", 0)] {
         let mut console = program_command(&["console", "-q", dead.name()])

@@ -9,29 +9,32 @@ use super::*;
 /// lost.
 #[test]
 fn an_interrupted_run_in_virtual_time_ends_with_its_report() {
-    interrupt_in_a_call(InterruptedRun::new("interrupt-one.jsonl", 1, 1, 0)).unwrap();
+    interrupt_during_a_call(InterruptedRun::new("interrupt-one.jsonl", 1, 1, 0)).unwrap();
 }
 
 #[test]
 fn unread_input_does_not_delay_an_interrupt() {
-    interrupt_in_a_call(InterruptedRun::new("interrupt-many.jsonl", 10_001, 10_000, 0)).unwrap();
+    interrupt_during_a_call(InterruptedRun::new("interrupt-many.jsonl", 10_001, 10_000, 0)).unwrap();
 }
 
 #[test]
 fn an_interrupted_run_reports_its_actual_duration() {
-    interrupt_in_a_call(InterruptedRun::new("interrupt-retry.jsonl", 1, 1, 1)).unwrap();
+    interrupt_during_a_call(InterruptedRun::new("interrupt-retry.jsonl", 1, 1, 1)).unwrap();
 }
 
 /// The first message finishes in the first second; the second is interrupted a minute later.
 #[test]
 fn an_interrupted_run_ends_after_its_last_result() {
-    interrupt_in_a_call(InterruptedRun { handled: 1, ..InterruptedRun::new("interrupt-two.jsonl", 2, 2, 1) })
-        .unwrap();
+    interrupt_during_a_call(InterruptedRun {
+        handled: 1,
+        ..InterruptedRun::new("interrupt-two.jsonl", 2, 2, 1)
+    })
+    .unwrap();
 }
 
 #[test]
 fn an_interrupted_run_that_settles_everything_counts_as_complete() {
-    interrupt_in_a_call(InterruptedRun {
+    interrupt_during_a_call(InterruptedRun {
         last_is_handled: true,
         ..InterruptedRun::new("interrupt-last.jsonl", 1, 1, 1)
     })
@@ -58,7 +61,7 @@ impl InterruptedRun {
     }
 }
 
-fn interrupt_in_a_call(
+fn interrupt_during_a_call(
     InterruptedRun { name, lines, sent, failed_calls, handled, last_is_handled }: InterruptedRun,
 ) -> std::io::Result<()> {
     let line =

@@ -18,7 +18,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use redeliver_tests::settings::{PATIENCE, tested_program, workspace_root};
+use redeliver_tests::settings::{PATIENCE, debug_binary, workspace_root};
 use redeliver_tests::sqs::REGION;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -27,7 +27,7 @@ const EXAMPLE: &str = "examples/messages.jsonl";
 
 /// Returns a command that runs the program in the repository root, with the region of the tests' queues.
 fn program_command(arguments: &[&str]) -> Command {
-    let mut program = Command::new(tested_program("redeliver"));
+    let mut program = Command::new(debug_binary("redeliver"));
     program.args(arguments).current_dir(workspace_root()).env("AWS_REGION", REGION);
     program
 }
@@ -92,7 +92,7 @@ fn stderr_text(output: &Output) -> String {
 }
 
 #[test]
-fn the_shipped_example_dead_letters_each_kind_of_invalid_message() {
+fn each_kind_of_invalid_message_in_the_example_is_dead_lettered() {
     let report = json_report(&run_redeliver(&["local", EXAMPLE, "--format", "json"]));
     assert_eq!(
         (&report["sent"], &report["processed"], &report["retries"]),
@@ -105,7 +105,7 @@ fn the_shipped_example_dead_letters_each_kind_of_invalid_message() {
 }
 
 #[test]
-fn fail_first_costs_exactly_its_number_of_retries() {
+fn fail_first_causes_exactly_that_many_retries() {
     let report = json_report(&run_redeliver(&["local", EXAMPLE, "--fail-first", "3", "--format", "json"]));
     // Twelve first deliveries need three retries each; the one that was already retried twice needs one. One of the
     // twelve expires after twenty minutes, before its third retry.
@@ -114,7 +114,7 @@ fn fail_first_costs_exactly_its_number_of_retries() {
 }
 
 #[test]
-fn a_permanent_failure_is_retried_to_the_limit_and_dead_lettered() {
+fn a_message_that_always_fails_is_retried_to_the_limit_and_dead_lettered() {
     let policy = ScratchFile::new(
         "limit.json",
         br#"{"max_attempts":5,"backoff":{"kind":"fixed","delay_seconds":720,"jitter":"none"}}"#,
@@ -309,7 +309,7 @@ fn an_unreachable_endpoint_exits_1_with_the_reason() {
 }
 
 #[test]
-fn an_unreachable_target_is_reported_beside_explained_messages() {
+fn an_unreachable_target_is_reported_as_a_warning() {
     let output = run_redeliver(&["local", EXAMPLE, "--target", "http://127.0.0.1:9/"]);
     assert_eq!(output.status.code(), Some(0));
     let hint = "warning: no call succeeded; the last one failed with Http.Refused: the target refuses connections: check the target\n";

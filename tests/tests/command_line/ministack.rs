@@ -59,7 +59,7 @@ async fn an_interrupt_ends_the_loop_with_a_report_and_leaves_no_queue() {
 
 #[tokio::test]
 #[ignore = "needs Python: cargo xtask test"]
-async fn an_interrupt_during_feeding_reports_sends_and_deletes_queues() {
+async fn an_interrupt_during_sending_reports_the_count_and_deletes_the_queues() {
     let endpoint = Ministack::start();
     let client = emulator_client(&endpoint.endpoint_url());
     let messages = ScratchFile::new("interrupt.jsonl", "{}\n".repeat(100_000).as_bytes());
@@ -112,7 +112,7 @@ async fn run_on_endpoint(endpoint: &Ministack, code: i32, arguments: &[&str]) ->
 }
 
 /// Returns the n-th message, with an unpaired surrogate such as JavaScript can leave behind.
-fn cut_message(n: u32) -> String {
+fn lone_surrogate_message(n: u32) -> String {
     format!(
         r#"{{"metadata":{{"message_id":"0191f3a2-7b1c-7d3e-8f00-{n:012}"}},"data":{{"n":{n},"name":"A\ud800"}}}}"#
     )
@@ -120,12 +120,12 @@ fn cut_message(n: u32) -> String {
 
 #[tokio::test]
 #[ignore = "needs Python: cargo xtask test"]
-async fn an_unjudged_message_stays_and_the_others_are_picked() {
+async fn a_message_the_filter_fails_on_stays_and_matching_ones_are_processed() {
     let endpoint = Ministack::start();
     let client = emulator_client(&endpoint.endpoint_url());
     let [dlq, source] =
         [TestQueue::create(&client, "dlq", None).await, TestQueue::create(&client, "source", None).await];
-    for body in (0..10).map(cut_message).chain(["text".to_owned()]) {
+    for body in (0..10).map(lone_surrogate_message).chain(["text".to_owned()]) {
         client
             .send_message()
             .queue_url(&dlq.url)
@@ -172,7 +172,9 @@ async fn dead_letters_from_a_file_are_edited_and_sent_once() {
     let [dlq, source] =
         [TestQueue::create(&client, "dlq", None).await, TestQueue::create(&client, "source", None).await];
     let broken: Vec<_> = (0..3)
-        .map(|n| cut_message(n).strip_suffix('}').expect("the message ends with a brace").to_owned())
+        .map(|n| {
+            lone_surrogate_message(n).strip_suffix('}').expect("the message ends with a brace").to_owned()
+        })
         .collect();
     for body in &broken {
         client
@@ -268,7 +270,7 @@ async fn letters_from_a_shared_dlq_return_to_their_own_queues() {
 /// The messages in a group are ordered, and the first ten hide the rest.
 #[tokio::test]
 #[ignore = "needs Python: cargo xtask test"]
-async fn a_fifo_redrive_works_in_rounds_and_names_blocked_group_heads() {
+async fn a_fifo_redrive_works_in_rounds_and_reports_blocked_groups() {
     let endpoint = Ministack::start();
     let client = emulator_client(&endpoint.endpoint_url());
     let mut urls = Vec::new();

@@ -119,9 +119,9 @@ fn a_local_run_of_a_function_explains_every_failure() {
     assert_eq!(
         causes,
         [
-            order_7_cause("KeyError", &format!("'id' (at File \"{place}\", line 12, in handler)")),
-            order_7_cause("Order.Unknown", "no such order"),
-            order_7_cause("Runtime.Exited", "the function's process ended: exit status: 3"),
+            expected_cause("KeyError", &format!("'id' (at File \"{place}\", line 12, in handler)")),
+            expected_cause("Order.Unknown", "no such order"),
+            expected_cause("Runtime.Exited", "the function's process ended: exit status: 3"),
         ]
     );
 }
@@ -145,7 +145,7 @@ fn a_response_like_a_failure_report_causes_a_warning() {
 /// Powertools for AWS Lambda (Python): its batch processor wraps the record's own exception.
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
-fn a_batch_processor_exception_belongs_to_its_record() {
+fn a_batch_processor_exception_is_attributed_to_its_record() {
     let own = OwnFunctionRun::new(&["declines", "fails"]);
     let policy =
         ScratchFile::new("policy.json", br#"{"non_retryable": ["*CardDeclined*"], "max_attempts": 1}"#);
@@ -158,8 +158,8 @@ fn a_batch_processor_exception_belongs_to_its_record() {
     assert_eq!(
         causes,
         [
-            order_7_cause("CardDeclined", &format!("no funds (at File \"{place}\", line 28, in charge)")),
-            order_7_cause("KeyError", &format!("'id' (at File \"{place}\", line 29, in charge)")),
+            expected_cause("CardDeclined", &format!("no funds (at File \"{place}\", line 28, in charge)")),
+            expected_cause("KeyError", &format!("'id' (at File \"{place}\", line 29, in charge)")),
         ]
     );
 }
@@ -187,7 +187,7 @@ fn id(line: &str) -> String {
     body["metadata"]["message_id"].as_str().expect("the message has an id").to_owned()
 }
 
-fn order_7_cause(error_type: &str, message: &str) -> [String; 3] {
+fn expected_cause(error_type: &str, message: &str) -> [String; 3] {
     [error_type, message, "orders:7"].map(str::to_owned)
 }
 
@@ -213,7 +213,7 @@ fn a_batch_is_one_invocation() {
 
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
-fn a_function_start_error_is_reported_before_any_send() {
+fn a_function_startup_error_is_reported_before_any_send() {
     let own = OwnFunctionRun::new(&["succeeds"]);
     let output = own.run_handler("nowhere.handler", &[]);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));

@@ -30,7 +30,7 @@ pub(super) fn run_commands(page: &str, folder: &Path) -> (usize, usize) {
 
 /// Returns the output of the commands.
 fn run_shell(script: &str, folder: &Path) -> String {
-    let programs = tested_program("redeliver");
+    let programs = debug_binary("redeliver");
     let folder_of_programs = programs.parent().expect("the program's path has a folder");
     let path = format!("{}:{}", folder_of_programs.display(), env_variable("PATH").unwrap_or_default());
     let output = Command::new("sh")

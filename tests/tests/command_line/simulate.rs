@@ -173,7 +173,7 @@ fn outage_summary(more: &[&str]) -> Value {
 }
 
 #[test]
-fn an_outage_costs_each_environment_its_opening_calls_and_probes() {
+fn each_environment_makes_its_own_opening_calls_and_probes_in_an_outage() {
     for (environments, probes, wasted) in [(1, 29, 38), (3, 82, 109)] {
         let planned = outage_summary(&["--max-concurrency", &environments.to_string()]);
         let measured = &planned["measured"];
@@ -222,7 +222,7 @@ fn messages_that_always_fail_are_given_up_within_two_and_a_half_hours() {
 }
 
 #[test]
-fn failures_of_a_third_of_the_calls_do_not_open_the_circuit_breaker() {
+fn a_30_percent_failure_rate_does_not_open_the_circuit_breaker() {
     let planned = outage_summary(&["--failure-rate", "0.3", "--status", "500"]);
     let (measured, without) = (&planned["measured"], &planned["without_circuit_breaker"]["measured"]);
     assert_eq!(measured["circuit_breaker"]["openings"], 0);
@@ -230,7 +230,7 @@ fn failures_of_a_third_of_the_calls_do_not_open_the_circuit_breaker() {
 }
 
 /// Returns the rows of the circuit breaker's table, split into cells.
-fn table_changes(tables: &str) -> Vec<Vec<&str>> {
+fn circuit_breaker_rows(tables: &str) -> Vec<Vec<&str>> {
     tables
         .lines()
         .skip_while(|line| !line.starts_with("Effect of the circuit breaker"))
@@ -277,7 +277,7 @@ fn simulation_tables_and_picture_show_the_circuit_breaker_effect() {
     }
     // Without the circuit breaker, three messages are lost, and more calls are wasted.
     assert_eq!(
-        table_changes(&tables),
+        circuit_breaker_rows(&tables),
         [
             vec!["with it", "without it"],
             vec!["dead-lettered", "0", "3"],
@@ -295,7 +295,7 @@ fn simulation_tables_and_picture_show_the_circuit_breaker_effect() {
 
 /// Four messages are too few to open the circuit, so the results match those without the circuit breaker.
 #[test]
-fn a_flow_too_small_for_the_circuit_breaker_is_reported() {
+fn traffic_too_low_to_open_the_circuit_is_reported() {
     let policy = ScratchFile::new("simulate-small.json", b"{}");
     let picture = ScratchFile::new("simulate-small.svg", b"");
     let small = |messages: &str, more: &[&str]| {
@@ -361,7 +361,7 @@ fn the_first_line_names_the_remedy_for_most_deaths() {
 }
 
 #[test]
-fn single_messages_and_hanging_calls_have_fitting_grammar() {
+fn a_single_message_and_hanging_calls_are_worded_correctly() {
     let policy = ScratchFile::new("simulate-one.json", b"{}");
     let arguments = ["--messages", "1", "--outage", "6h", "--over", "1m", "--hang"];
     let tables = String::from_utf8(run_simulate(&policy, &arguments).stdout).unwrap();
@@ -378,7 +378,7 @@ fn single_messages_and_hanging_calls_have_fitting_grammar() {
 
 /// If the line for a 30-day outage were drawn at the 24-hour mark, it would overstate the policy's chances.
 #[test]
-fn the_picture_draws_the_scenarios_outage_at_its_length() {
+fn the_picture_marks_the_scenarios_outage_at_its_true_length() {
     let policy = ScratchFile::new("simulate-long.json", FIXED_POLICY);
     let picture = ScratchFile::new("simulate-long.svg", b"");
     let drawn = |outage: &str| {
@@ -513,7 +513,7 @@ fn groups_on_a_standard_queue_incur_the_fair_queue_surcharge() {
 }
 
 #[test]
-fn invalid_simulation_arguments_are_named() {
+fn invalid_simulation_arguments_are_reported() {
     let policy = ScratchFile::new("simulate-good.json", FIXED_POLICY);
     let wrong = ScratchFile::new("simulate-wrong.json", br#"{"max_attempts":-1}"#);
     let prices = ScratchFile::new("prices-wrong.json", br#"{"sqs":1}"#);
@@ -572,7 +572,7 @@ fn invalid_simulation_arguments_are_named() {
 
 /// Without these figures, only the first real outage would show whose messages are late and what ordering costs.
 #[test]
-fn a_failing_ordered_group_delays_no_other_as_documented() {
+fn the_figures_for_a_failing_ordered_group_match_the_page() {
     let page = std::fs::read_to_string(workspace_root().join("docs/strategies/ordered.md")).unwrap();
     let picture = ScratchFile::new("plan-of-ordered.svg", b"");
     let scenario = ["--groups", "10", "--groups-down", "1", "--outage", "1h", "--messages", "7200"];

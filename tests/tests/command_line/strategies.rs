@@ -6,7 +6,7 @@ const ONE_MESSAGE: &[u8] =
     br#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{"n":1e400}}"#;
 
 #[test]
-fn a_delay_of_two_hours_takes_seven_hops_and_is_never_early() {
+fn a_two_hour_delay_takes_seven_hops_and_never_ends_early() {
     let policy = ScratchFile::new(
         "long.json",
         br#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#,

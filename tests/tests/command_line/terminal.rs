@@ -71,7 +71,7 @@ impl TerminalRun {
 fn each_line_printed_by_a_function_is_readable_on_a_terminal() {
     let run = TerminalRun::new(&["fails"]);
     let mut command = run.command(venv_file("bin/python"));
-    command.args(["-c", ON_A_TERMINAL]).arg(tested_program("redeliver")).args(run.arguments());
+    command.args(["-c", ON_A_TERMINAL]).arg(debug_binary("redeliver")).args(run.arguments());
     let output = command.output().expect("Python starts");
     let rows = text_rows(&String::from_utf8_lossy(&output.stdout));
     assert_eq!(output.status.code(), Some(0), "{rows:#?}");
@@ -91,7 +91,7 @@ fn each_line_printed_by_a_function_is_readable_on_a_terminal() {
 fn carriage_returns_pass_unchanged_without_a_terminal() {
     let run = TerminalRun::new(&["fails"]);
     let output =
-        run.command(tested_program("redeliver")).args(run.arguments()).output().expect("the program starts");
+        run.command(debug_binary("redeliver")).args(run.arguments()).output().expect("the program starts");
     let errors = stderr_text(&output);
     assert!(errors.contains("[ERROR] KeyError: 'id'\rTraceback (most recent call last):\r"), "{errors:?}");
 }
@@ -133,7 +133,7 @@ fn text_rows(text: &str) -> Vec<String> {
 fn a_single_ctrl_c_ends_a_hanging_function_and_keeps_its_message() {
     let run = TerminalRun::new(&["hangs", "succeeds"]);
     let mut child =
-        run.command(tested_program("redeliver")).args(run.arguments()).spawn().expect("the program starts");
+        run.command(debug_binary("redeliver")).args(run.arguments()).spawn().expect("the program starts");
     let mut errors = BufReader::new(child.stderr.take().expect("the stream is piped"));
     let mut line = String::new();
     errors.read_line(&mut line).expect("UTF-8");
@@ -157,10 +157,10 @@ fn a_single_ctrl_c_ends_a_hanging_function_and_keeps_its_message() {
 /// A daemon would keep redeliver's standard error open, so `redeliver … 2>&1 | cat` would not end.
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
-fn daemons_of_a_function_end_with_it() {
+fn daemons_started_by_a_function_end_with_it() {
     let run = TerminalRun::new(&["begins daemons"]);
     let output =
-        run.command(tested_program("redeliver")).args(run.arguments()).output().expect("the program starts");
+        run.command(debug_binary("redeliver")).args(run.arguments()).output().expect("the program starts");
     assert_eq!(json_report(&output)["processed"], 1);
     let errors = stderr_text(&output);
     let ids = errors.trim_end().strip_prefix("daemons: ").expect("the function printed their ids");

@@ -8,7 +8,7 @@ use super::*;
 const INSTALL: &str = "\n```sh\ncargo install --locked --path crates/cli\n```\n";
 
 #[test]
-fn tutorial_commands_print_the_output_on_the_page() {
+fn tutorial_commands_print_the_output_shown_on_the_page() {
     let page = fs::read_to_string(workspace_root().join("docs/tutorial.md")).unwrap();
     assert_eq!(page.matches(INSTALL).count(), 1);
     let folder = tempfile::tempdir().unwrap();

@@ -154,7 +154,7 @@ async fn compare_samples(settings: &RetrySettings) {
     let policy = settings.to_policy();
     let all_ours: Vec<_> = (0..SAMPLES).map(|message| ours::redeliver_delays(&policy, message)).collect();
     let all_theirs = theirs::durable_delays(vec![settings.to_strategy(); SAMPLES]).await;
-    for (retry, base) in settings.bases().into_iter().enumerate() {
+    for (retry, base) in settings.base_delays().into_iter().enumerate() {
         let sample = |all: &[Vec<u32>]| -> Vec<_> { all.iter().map(|delays| delays[retry]).collect() };
         let documented =
             |from_base: fn(f64, JitterStrategy) -> Distribution| from_base(base, settings.jitter);

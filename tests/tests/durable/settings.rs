@@ -64,7 +64,7 @@ impl RetrySettings {
     }
 
     /// Returns the delay before each retry as both sides document it, before jitter and rounding.
-    pub(crate) fn bases(&self) -> Vec<f64> {
+    pub(crate) fn base_delays(&self) -> Vec<f64> {
         let grown = |retry: u32| f64::from(self.initial_seconds) * self.rate.powf(retry.into());
         (0..self.calls - 1).map(|retry| grown(retry).min(self.max_seconds.into())).collect()
     }

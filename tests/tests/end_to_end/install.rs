@@ -74,7 +74,7 @@ fn bills_of_materials_are_cyclonedx_with_license_texts() {
             200,
         ),
     ] {
-        let named = named_crates(&bill, &std::fs::read_to_string(licenses).unwrap());
+        let named = licensed_package_urls(&bill, &std::fs::read_to_string(licenses).unwrap());
         assert!(named.len() >= least, "{}", named.len());
     }
 }
@@ -105,7 +105,7 @@ fn zip_file_names(listing: &str) -> Vec<&str> {
 }
 
 /// Returns the package URLs in a bill of materials, and checks that each has a license text.
-fn named_crates(bill: &Path, texts: &str) -> BTreeSet<String> {
+fn licensed_package_urls(bill: &Path, texts: &str) -> BTreeSet<String> {
     let bill = validate_cyclonedx(bill);
     let address = |component: &Value| {
         let [name, version, purl] =
@@ -135,7 +135,7 @@ fn construct_packages_list_their_contents_with_licenses() {
     let in_the_wheel = format!("redeliver_cdk/_jsii/cdk@{}.jsii.tgz", env!("CARGO_PKG_VERSION"));
     let function_crates = ["message-processor", "final-dlq-annotator"].map(|function| {
         let beside = |ending| release_folder().join(format!("redeliver-{function}-{ARCHITECTURE}.{ending}"));
-        named_crates(
+        licensed_package_urls(
             &beside("zip.cdx.json"),
             &std::fs::read_to_string(beside("THIRD-PARTY-LICENSES")).unwrap(),
         )
@@ -150,7 +150,7 @@ fn construct_packages_list_their_contents_with_licenses() {
         );
         let inside = unpacked.join("package");
         let texts = std::fs::read_to_string(inside.join("THIRD-PARTY-LICENSES")).unwrap();
-        let named = named_crates(&inside.join("redeliver-cdk.cdx.json"), &texts);
+        let named = licensed_package_urls(&inside.join("redeliver-cdk.cdx.json"), &texts);
         for functions in &function_crates {
             assert!(functions.is_subset(&named), "{:?}", functions.difference(&named));
         }

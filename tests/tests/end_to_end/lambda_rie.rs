@@ -145,7 +145,7 @@ async fn the_failed_message_processor_sends_to_the_source_queue() {
 }
 
 #[tokio::test]
-async fn the_async_retry_handler_lets_a_record_wait() {
+async fn the_async_retry_handler_delays_a_record() {
     let topology = new_topology().await;
     let orders = format!("arn:aws:lambda:{REGION}:000000000000:function:orders");
     let mut emulator = LambdaEmulator::start(

@@ -66,8 +66,8 @@ fn test_message(n: u32, data: &Value) -> String {
 }
 
 /// Returns the numbers of the messages with this `data.group`, in call order.
-fn calls_of_group(target: &HttpTargetServer, group: &str) -> Vec<u32> {
-    let requests = target.requests_with(&format!("\"group\":\"{group}\""));
+fn called_messages_in_group(target: &HttpTargetServer, group: &str) -> Vec<u32> {
+    let requests = target.requests_containing(&format!("\"group\":\"{group}\""));
     let number = |body: &str| {
         let body: Value = serde_json::from_str(body).unwrap();
         body["metadata"]["message_id"].as_str().unwrap()[..8].parse().unwrap()

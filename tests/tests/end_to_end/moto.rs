@@ -39,7 +39,7 @@ macro_rules! variants {
         $(
             #[tokio::test]
             async fn $test() {
-                check_rights($variant).await;
+                check_permissions($variant).await;
             }
         )*
     };
@@ -55,13 +55,13 @@ variants! {
     permissions_are_exact_with_visibility_on_an_existing_queue: "visibility-existing-queue",
     permissions_are_exact_with_ordered: "ordered",
     permissions_are_exact_with_ordered_on_an_existing_queue: "ordered-existing-queue",
-    permissions_are_exact_with_an_own_function_and_ordered: "function-ordered",
+    permissions_are_exact_with_a_users_own_function_and_ordered: "function-ordered",
     permissions_are_exact_on_an_existing_queue: "existing-queue",
-    permissions_are_exact_on_a_queue_of_the_stack: "queue-of-the-stack",
+    permissions_are_exact_on_a_queue_in_the_stack: "queue-of-the-stack",
     permissions_are_exact_on_an_existing_queue_with_keys: "existing-queue-with-keys",
-    permissions_are_exact_with_an_own_function: "function",
-    permissions_are_exact_with_an_own_function_and_direct_resend: "function-direct-resend",
-    permissions_are_exact_with_an_own_function_and_visibility: "function-visibility",
+    permissions_are_exact_with_a_users_own_function: "function",
+    permissions_are_exact_with_a_users_own_function_and_direct_resend: "function-direct-resend",
+    permissions_are_exact_with_a_users_own_function_and_visibility: "function-visibility",
     permissions_are_exact_with_asynchronous_invocations: "async-retry",
 }
 
@@ -94,7 +94,7 @@ async fn every_variant_of_the_stack_is_tested() {
     assert_eq!(written, VARIANTS.iter().copied().collect());
 }
 
-async fn check_rights(variant: &'static str) {
+async fn check_permissions(variant: &'static str) {
     let target = HttpTargetServer::start().await;
     let used = assert_permissions_suffice(variant, &target).await;
     let cases = used.iter().map(|permission| assert_permission_needed(variant, &target, permission));
@@ -108,9 +108,9 @@ async fn assert_permissions_suffice(variant: &'static str, target: &HttpTargetSe
     let messages = MotoMessages::for_stack(&stack, target);
     setter::assert_setter_works(&stack, target).await;
     messages.send_messages(&stack).await;
-    stack.exercise_lambda_rights().await;
+    stack.exercise_lambda_permissions().await;
     stack.poll_until_idle(&|| false).await;
-    messages.assert_ended(&stack, true).await;
+    messages.assert_outcomes(&stack, true).await;
 
     let found = UsedPermissions::for_stack(&stack);
     assert_eq!(found.unexplained, Vec::<String>::new(), "{variant}: unused\n{}", stack.log());
@@ -127,9 +127,9 @@ async fn assert_permission_needed(
     permission: &RolePermission,
 ) {
     let stack = MotoStack::deploy(variant, target).await;
-    let permission = stack.same_right(permission);
+    let permission = stack.corresponding_permission(permission);
     let messages = MotoMessages::for_stack(&stack, target);
-    stack.remove_right(&permission).await;
+    stack.remove_permission(&permission).await;
     messages.send_messages(&stack).await;
     stack.poll_until_idle(&|| stack.is_denied(&permission)).await;
     assert!(stack.is_denied(&permission), "{variant}: {permission:?} was not missed\n{}", stack.log());
@@ -139,21 +139,21 @@ async fn assert_permission_needed(
         stack.assert_reported(&permission, &words).await;
     }
 
-    stack.restore_rights().await;
-    messages.resend_refused(&stack).await;
+    stack.restore_permissions().await;
+    messages.resend_if_dropped(&stack).await;
     stack.poll_until_idle(&|| false).await;
-    messages.assert_ended(&stack, false).await;
+    messages.assert_outcomes(&stack, false).await;
 }
 
 /// Returns true if no earlier variant has the same permission, for the same function and strategy.
 fn is_first_of_its_kind(variant: &str, stack: &MotoStack, permission: &RolePermission) -> bool {
-    let kind = permissions::right_kind(&stack.template, permission);
+    let kind = permissions::permission_kind(&stack.template, permission);
     let earlier = VARIANTS.iter().take_while(|earlier| **earlier != variant);
     earlier.into_iter().all(|earlier| {
         let account = &stack.account;
         let template = Template::from_text(&TEMPLATES[*earlier], &account.id, &account.endpoint_url());
         permissions::permissions(&permissions::roles(&template))
             .iter()
-            .all(|permission| permissions::right_kind(&template, permission) != kind)
+            .all(|permission| permissions::permission_kind(&template, permission) != kind)
     })
 }

@@ -35,7 +35,7 @@ async fn requests_with_strategy(name: &str, event: &Value, strategy: &str) -> Ve
     target_server.abort();
     let all_done = InvocationOutcome::Response(json!({ "batchItemFailures": [] }));
     assert_eq!(outcome, all_done, "{:?}", function.output_lines());
-    stub.take_requests().into_iter().collect()
+    stub.take_request_counts().into_iter().collect()
 }
 
 fn batches(count: u64) -> Vec<(String, u64)> {
@@ -43,28 +43,28 @@ fn batches(count: u64) -> Vec<(String, u64)> {
 }
 
 #[tokio::test]
-async fn ten_hand_offs_are_one_request() {
+async fn ten_hand_offs_take_one_request() {
     assert_eq!(requests("message-processor", &first_deliveries()).await, batches(1));
 }
 
 #[tokio::test]
-async fn ten_messages_that_are_sent_again_directly_are_one_request() {
+async fn ten_direct_resends_take_one_request() {
     let sent = requests_with_strategy("message-processor", &first_deliveries(), "direct-resend").await;
     assert_eq!(sent, batches(1));
 }
 
 #[tokio::test]
-async fn ten_re_sends_are_one_request() {
+async fn ten_resends_take_one_request() {
     assert_eq!(requests("failed-message-processor", &hand_offs()).await, batches(1));
 }
 
 #[tokio::test]
-async fn ten_final_records_are_one_request() {
+async fn ten_final_records_take_one_request() {
     assert_eq!(requests("final-dlq-annotator", &verdicts()).await, batches(1));
 }
 
 #[tokio::test]
-async fn re_sends_and_verdicts_of_one_batch_are_two_requests() {
+async fn resends_and_verdicts_from_one_batch_take_two_requests() {
     let mut event = hand_offs();
     for record in event["Records"].as_array_mut().unwrap().iter_mut().step_by(2) {
         let failure = &mut record["messageAttributes"]["Failure"]["stringValue"];

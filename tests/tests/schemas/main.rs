@@ -44,7 +44,7 @@ fn parse_json(text: &str) -> Value {
 }
 
 /// Returns the document that the code reads from these attributes.
-fn open_attributes(attributes: Attributes) -> Option<FailureDocument> {
+fn read_document(attributes: Attributes) -> Option<FailureDocument> {
     let moment = parse_rfc3339("2026-07-25T17:20:10Z").unwrap();
     let record = ReceivedMessage { attributes, ..functions::nth_record(1, "{}") };
     Arrival::from_record(record, moment).document().cloned()
@@ -107,7 +107,7 @@ fn every_schema_is_a_valid_2020_12_schema_and_compiles() {
 }
 
 #[test]
-fn every_schema_has_examples_of_both_kinds() {
+fn every_schema_has_valid_and_invalid_examples() {
     for folder in ["valid", "invalid"] {
         let examples = read_examples(folder);
         for (schema, _) in SCHEMAS {
@@ -117,7 +117,7 @@ fn every_schema_has_examples_of_both_kinds() {
 }
 
 #[test]
-fn valid_examples_are_valid_and_the_code_reads_them() {
+fn valid_examples_match_their_schemas_and_the_code_reads_them() {
     for (name, text) in read_examples("valid") {
         let schema = example_schema(&name);
         assert_valid(schema, &text);
@@ -126,7 +126,7 @@ fn valid_examples_are_valid_and_the_code_reads_them() {
         let read = match schema {
             "message" => MessageSchema::default().parse_envelope(&text).is_ok(),
             "retry-policy" => Policy::from_json(&text).is_ok(),
-            "failure" => open_attributes(attributes).is_some(),
+            "failure" => read_document(attributes).is_some(),
             _ => DeadLetter::from_attribute(attribute).is_some(),
         };
         assert!(read, "the code does not read {name}");
@@ -203,7 +203,7 @@ fn hand_offs() -> Vec<HandOff> {
             HandlerError::snooze("Snooze", &text, std::time::Duration::ZERO),
         ]
     });
-    let not_started = HandOff::for_not_started(delivery.clone());
+    let not_started = HandOff::for_unstarted_call(delivery.clone());
     errors.map(|error| HandOff::from_handler_error(&error, delivery.clone())).chain([not_started]).collect()
 }
 

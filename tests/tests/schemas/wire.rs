@@ -89,7 +89,7 @@ fn hand_offs() -> Vec<(&'static str, HandOff)> {
         ("hand-off-transient-after", from_error(busy_error().retry_after(minute))),
         ("hand-off-permanent", from_error(HandlerError::permanent("InvalidOrder", "no such order"))),
         ("hand-off-snooze", from_error(HandlerError::snooze("Later", "", minute))),
-        ("hand-off-not-started", HandOff::for_not_started(delivery(None))),
+        ("hand-off-not-started", HandOff::for_unstarted_call(delivery(None))),
         ("hand-off-held", held_hand_off_without_outage(delivery(None))),
         ("hand-off-held-in-an-outage", held_hand_off(delivery(None))),
         ("hand-off-of-a-new-generation", HandOff::from_handler_error(&busy_error(), delivery(reported))),
@@ -132,7 +132,7 @@ fn all_verdicts() -> Vec<(String, Verdict)> {
     };
     let counted = Failure { attempts: Some(3), ..last() };
     let exceeded = DeadLetterReason::RetryAttemptExceeded;
-    let unanswered = Failure::from(HandOff::for_unanswered("SQS moved it", delivery(None)));
+    let unanswered = Failure::from(HandOff::for_unanswered_receives("SQS moved it", delivery(None)));
     let orchestration = DeadLetterReason::OrchestrationFailed;
     all.extend([
         (
@@ -229,7 +229,7 @@ fn held_body(first_failures: u16) -> (String, Metadata) {
     (resent_body(resend), metadata)
 }
 
-fn text(attributes: &Attributes, name: &str) -> String {
+fn attribute_text(attributes: &Attributes, name: &str) -> String {
     attributes[name].text().unwrap().to_owned()
 }
 
@@ -238,26 +238,26 @@ fn all_documents() -> Vec<(String, String, Meaning)> {
     let (none, ten) = (Attributes::new(), ten_attributes());
     let mut all = Vec::new();
     for (name, hand_off) in hand_offs() {
-        let written = text(&hand_off.attach_to(&none, 100, None).attributes, FAILURE);
+        let written = attribute_text(&hand_off.attach_to(&none, 100, None).attributes, FAILURE);
         all.push((name.to_owned(), written, Meaning::Failure(Box::new(FailureDocument::HandOff(hand_off)))));
     }
     let logged = Delivery { last_attempt_logs: attempt_logs(), ..delivery(None) };
     let logged = HandOff::from_handler_error(&busy_error(), logged);
-    let written = text(&logged.attach_to(&none, 100, None).attributes, FAILURE);
+    let written = attribute_text(&logged.attach_to(&none, 100, None).attributes, FAILURE);
     let name = "hand-off-with-log-lines".to_owned();
     all.push((name, written, Meaning::Failure(Box::new(FailureDocument::HandOff(logged)))));
     let (_, hand_off) = hand_offs().remove(0);
     let hop = Hop { hand_off, due_at: timestamp_at(7205) };
     for (name, producer) in [("hop", &none), ("hop-with-folded-attributes", &ten)] {
-        let written = text(&hop.attach_to(producer, 100, None).attributes, FAILURE);
+        let written = attribute_text(&hop.attach_to(producer, 100, None).attributes, FAILURE);
         all.push((name.to_owned(), written, Meaning::Failure(Box::new(FailureDocument::Hop(hop.clone())))));
     }
     for (name, verdict) in all_verdicts() {
-        let written = text(&verdict.attach_to(&none, 100, None).attributes, FAILURE);
+        let written = attribute_text(&verdict.attach_to(&none, 100, None).attributes, FAILURE);
         all.push((name, written, Meaning::Failure(Box::new(FailureDocument::Verdict(verdict)))));
     }
     let (_, verdict) = all_verdicts().remove(0);
-    let folded = text(&verdict.attach_to(&ten, 100, None).attributes, FAILURE);
+    let folded = attribute_text(&verdict.attach_to(&ten, 100, None).attributes, FAILURE);
     let name = "verdict-with-folded-attributes".to_owned();
     all.push((name, folded, Meaning::Failure(Box::new(FailureDocument::Verdict(verdict)))));
     let held = DeadLetter { held_seconds: Some(1350), redrive_count: Some(2), ..dead_letter(true) };
@@ -279,7 +279,11 @@ fn all_documents() -> Vec<(String, String, Meaning)> {
         let folded = record.folded_attributes;
         assert_eq!(folded.is_empty(), producer.is_empty());
         let record = DeadLetter { folded_attributes: folded, ..written };
-        all.push((name.to_owned(), text(&attributes, DEAD_LETTER), Meaning::DeadLetter(Box::new(record))));
+        all.push((
+            name.to_owned(),
+            attribute_text(&attributes, DEAD_LETTER),
+            Meaning::DeadLetter(Box::new(record)),
+        ));
     }
     let (body, metadata) = body();
     all.push(("body-after-three-retries-and-a-snooze".to_owned(), body, Meaning::Body(Box::new(metadata))));
@@ -312,7 +316,7 @@ fn write_wire_documents() {
 }
 
 #[test]
-fn this_version_writes_the_documents_byte_for_byte() {
+fn this_version_reproduces_its_documents_byte_for_byte() {
     let written: BTreeMap<_, _> = all_documents().into_iter().map(|(name, text, _)| (name, text)).collect();
     let files = version_files(CURRENT);
     assert!(files.keys().eq(written.keys()), "{:?}", files.keys());
@@ -333,7 +337,7 @@ fn documents_of_every_version_are_valid_and_keep_their_meaning() {
             let attributes = || Attributes::from([(FAILURE.to_owned(), Attribute::string(&text))]);
             let (schema, read) = match meaning {
                 Meaning::Failure(_) => {
-                    ("failure", Meaning::Failure(Box::new(open_attributes(attributes()).unwrap())))
+                    ("failure", Meaning::Failure(Box::new(read_document(attributes()).unwrap())))
                 }
                 Meaning::DeadLetter(_) => {
                     let record = DeadLetter::from_attribute(&Attribute::string(&text)).unwrap();
@@ -357,7 +361,7 @@ fn unknown_members_from_later_versions_are_ignored() {
         let more = text.replacen('{', r#"{"later":{"n":[1.50e400,null]},"#, 1);
         let failure = |text: &str| {
             let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(text))]);
-            open_attributes(attributes).and_then(FailureDocument::into_hand_off).map(
+            read_document(attributes).and_then(FailureDocument::into_hand_off).map(
                 |HandedOffFailure { hand_off, due_at }| {
                     (hand_off.error, hand_off.classification, hand_off.delivery, due_at)
                 },
@@ -373,11 +377,11 @@ fn unknown_members_from_later_versions_are_ignored() {
 }
 
 #[test]
-fn unknown_failure_kinds_from_later_versions_are_retried() {
+fn failures_of_unknown_kinds_from_later_versions_are_retried() {
     let later =
         version_files(CURRENT)["hand-off-permanent"].replace(r#""kind":"permanent""#, r#""kind":"parked""#);
     let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(later))]);
-    let Some(FailureDocument::HandOff(hand_off)) = open_attributes(attributes) else { panic!("a hand-off") };
+    let Some(FailureDocument::HandOff(hand_off)) = read_document(attributes) else { panic!("a hand-off") };
     assert_eq!(
         (hand_off.classification.known_class(), hand_off.classification.kind.as_str()),
         (FailureClass::Transient, "parked")

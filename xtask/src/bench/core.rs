@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_share_is_the_median_over_the_rounds() {
+    fn the_speed_relative_to_skim_is_the_median_over_all_rounds() {
         let measured = |nanoseconds: &[f64]| MeasuredCase { bytes: 1000, nanoseconds: nanoseconds.to_vec() };
         let cases = BTreeMap::from([
             ("serde_json skims, small".to_owned(), measured(&[1000.0, 3000.0, 1000.0])),

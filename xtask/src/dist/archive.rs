@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn zip_archives_are_reproducible_and_mark_programs() {
+    fn zip_archives_are_reproducible_and_mark_programs_as_executable() {
         let packed = pack_zip(&files()).unwrap();
         assert_eq!(packed, pack_zip(&files()).unwrap());
         let mut read = zip::ZipArchive::new(Cursor::new(packed)).unwrap();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn tarballs_are_reproducible_and_mark_programs() {
+    fn tarballs_are_reproducible_and_mark_programs_as_executable() {
         let packed = compress_gzip(&pack_tarball(&files()).unwrap()).unwrap();
         assert_eq!(packed, compress_gzip(&pack_tarball(&files()).unwrap()).unwrap());
         let mut read = tar::Archive::new(GzDecoder::new(packed.as_slice()));

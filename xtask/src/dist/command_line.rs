@@ -10,8 +10,8 @@ use std::process::Command;
 use super::archive::{File, compress_gzip, pack_tarball, pack_wheel, pack_zip};
 use super::bill_of_materials::render_cyclonedx;
 use super::system::TargetSystem;
-use super::{components, file_failure, licenses, read_file, write_with_bill};
-use crate::bundle::{LambdaArchitecture, path_with, reproducible_flags};
+use super::{components, file_failure, licenses, read_file, write_with_bill_of_materials};
+use crate::bundle::{LambdaArchitecture, prepend_to_path, reproducible_flags};
 use crate::glibc::{self, Glibc, newest_version};
 use crate::tools::{TaskFailure, cargo_command, command_output, run_command, target_dir, workspace_root};
 use crate::venv;
@@ -42,11 +42,11 @@ const SHELLS: [(&str, &str); 4] = [
 pub(super) fn build_program() -> Result<PathBuf, TaskFailure> {
     match TargetSystem::HOST {
         TargetSystem::Linux => build_for_glibc(),
-        TargetSystem::Macos | TargetSystem::Windows => build_here(),
+        TargetSystem::Macos | TargetSystem::Windows => build_natively(),
     }
 }
 
-fn build_here() -> Result<PathBuf, TaskFailure> {
+fn build_natively() -> Result<PathBuf, TaskFailure> {
     let target = TargetSystem::HOST.rust_target();
     let mut flags = reproducible_flags();
     if TargetSystem::HOST == TargetSystem::Windows {
@@ -72,7 +72,7 @@ fn build_for_glibc() -> Result<PathBuf, TaskFailure> {
     build
         .args(["--target", &format!("{target}.{}", glibc::FOR_COMMAND_LINE)])
         .env("CARGO_TARGET_DIR", target_dir());
-    build.env("RUSTFLAGS", reproducible_flags()).env("PATH", path_with(&venv.join("bin"))?);
+    build.env("RUSTFLAGS", reproducible_flags()).env("PATH", prepend_to_path(&venv.join("bin"))?);
     run_command(&mut build)?;
     let program = target_dir().join(&target).join("release").join(COMMAND_LINE);
     glibc::check_glibc(&program, glibc::FOR_COMMAND_LINE)?;
@@ -103,10 +103,10 @@ pub(super) fn pack_program(folder: &Path, program: &Path) -> Result<(), TaskFail
     println!("{}", command_output(Command::new(program).arg("--version"))?.trim());
     let bytes = read_file(program)?;
     let papers = collect_accompanying_files()?;
-    let bill = find_bill(&papers)?.to_owned();
+    let bill = find_bill_of_materials(&papers)?.to_owned();
     let tag = wheel_tag(&bytes);
-    let packed = pack_wheel(wheel_files(bytes.clone(), &papers, &tag), &wheel_metadata())?;
-    write_with_bill(&folder.join(format!("{WHEEL}-{VERSION}-{tag}.whl")), &packed, &bill)?;
+    let packed = pack_wheel(wheel_files(bytes.clone(), &papers, &tag), &dist_info_folder())?;
+    write_with_bill_of_materials(&folder.join(format!("{WHEEL}-{VERSION}-{tag}.whl")), &packed, &bill)?;
 
     let top = TargetSystem::HOST.archive_folder(LambdaArchitecture::HOST);
     let mut files = vec![File::program(format!("{top}/{}", TargetSystem::HOST.program_file()), bytes)];
@@ -120,7 +120,11 @@ pub(super) fn pack_program(folder: &Path, program: &Path) -> Result<(), TaskFail
         TargetSystem::Windows => pack_zip(&files)?,
         TargetSystem::Linux | TargetSystem::Macos => compress_gzip(&pack_tarball(&files)?)?,
     };
-    write_with_bill(&folder.join(TargetSystem::HOST.archive_name(LambdaArchitecture::HOST)), &packed, &bill)
+    write_with_bill_of_materials(
+        &folder.join(TargetSystem::HOST.archive_name(LambdaArchitecture::HOST)),
+        &packed,
+        &bill,
+    )
 }
 
 /// Returns the files that are packed with the program in all artifacts.
@@ -142,7 +146,7 @@ pub(super) fn collect_accompanying_files() -> Result<Vec<(String, String)>, Task
 }
 
 /// Returns the bill of materials in `papers`.
-pub(super) fn find_bill(papers: &[(String, String)]) -> Result<&str, TaskFailure> {
+pub(super) fn find_bill_of_materials(papers: &[(String, String)]) -> Result<&str, TaskFailure> {
     let bill = papers.iter().find(|(name, _)| name == BILL).map(|(_, text)| text.as_str());
     bill.ok_or_else(|| TaskFailure(format!("there is no {BILL} among the papers of the command line")))
 }
@@ -188,13 +192,13 @@ fn staged_path(name: &str) -> Result<PathBuf, TaskFailure> {
     Ok(folder.join(name))
 }
 
-fn wheel_metadata() -> String {
+fn dist_info_folder() -> String {
     format!("{WHEEL}-{VERSION}.dist-info")
 }
 
 /// Returns the wheel's files ("Binary distribution format"): the program under `scripts`, all others in `dist-info`.
 fn wheel_files(program: Vec<u8>, papers: &[(String, String)], tag: &str) -> Vec<File> {
-    let information = wheel_metadata();
+    let information = dist_info_folder();
     let metadata = format!(
         "Metadata-Version: 2.4\nName: redeliver-cli\nVersion: {VERSION}\n\
          Summary: Delayed, jittered retries for SQS and Lambda: plan them, run them, audit and redrive dead letters.\n\
@@ -223,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wheel_tag_has_the_newest_required_glibc() {
+    fn the_wheel_tag_names_the_newest_required_glibc() {
         let tag = wheel_tag(b"GLIBC_2.34\0");
         assert_eq!(tag, format!("py3-none-manylinux_2_34_{}", LambdaArchitecture::HOST.machine_name()));
     }

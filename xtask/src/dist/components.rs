@@ -81,11 +81,11 @@ pub(super) fn collect_components(
     let metadata = command_output(metadata.args(["--filter-platform", target]))?;
     let ComponentMetadata { packages } =
         serde_json::from_str(&metadata).map_err(|error| TaskFailure(format!("cargo metadata: {error}")))?;
-    Ok(select_linked(packages, &tree))
+    Ok(select_linked_crates(packages, &tree))
 }
 
 /// Returns the third-party crates that the tree lists (as `serde v1.0.229`).
-fn select_linked(mut packages: Vec<Component>, tree: &str) -> Vec<Component> {
+fn select_linked_crates(mut packages: Vec<Component>, tree: &str) -> Vec<Component> {
     let named = |component: &Component| {
         let Component { name, version, .. } = component;
         let mut lines = tree.lines().map(|line| line.split(' ').take(2));
@@ -136,7 +136,7 @@ mod tests {
             component("a", "1.0.0", "MIT"),
             ours,
         ];
-        let linked = select_linked(packages, "ours v0.1.0 (/p)\nb v1.0.0\na v1.0.0 (*)\n");
+        let linked = select_linked_crates(packages, "ours v0.1.0 (/p)\nb v1.0.0\na v1.0.0 (*)\n");
         let names: Vec<_> =
             linked.iter().map(|linked| (linked.name.as_str(), linked.version.as_str())).collect();
         assert_eq!(names, [("a", "1.0.0"), ("b", "1.0.0")]);

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::bill_of_materials::render_cyclonedx;
 use super::components::Component;
-use super::{EPOCH, bill_path, components, licenses, pack_each_bundle};
+use super::{EPOCH, bill_of_materials_path, components, licenses, pack_each_bundle};
 use crate::bundle::{self, FUNCTIONS, LambdaArchitecture, program_path};
 use crate::npm::{self, STACK};
 use crate::tools::{TaskFailure, read_file, run_command, target_dir, workspace_root, write_file};
@@ -145,7 +145,7 @@ impl StagedPackage {
         let npm = folder.join(format!("redeliver-cdk-{version}.tgz"));
         copy_file(&made.join(format!("js/cdk@{version}.jsii.tgz")), &npm)?;
         for packed in [npm, folder.join(format!("redeliver_cdk-{version}-py3-none-any.whl"))] {
-            copy_file(&self.package.join(BILL), &bill_path(&packed))?;
+            copy_file(&self.package.join(BILL), &bill_of_materials_path(&packed))?;
         }
         self.write_licenses(&made.join("python"))?;
         let mut pip = Command::new(venv.join("bin/python"));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use self::debian::{DebianPackage, SystemFiles};
 use super::archive::File;
-use super::{command_line, read_file, write_with_bill};
+use super::{command_line, read_file, write_with_bill_of_materials};
 use crate::bundle::LambdaArchitecture;
 use crate::tools::TaskFailure;
 
@@ -32,7 +32,7 @@ const SETTINGS: [(&str, &str); 3] = [
 pub(super) fn pack_image(folder: &Path, program: &Path) -> Result<(), TaskFailure> {
     let PackedImage { archive, bill } = build_image(program, command_line::collect_accompanying_files()?)?;
     let name = format!("redeliver-{VERSION}-{}.oci.tar", LambdaArchitecture::HOST.lambda_name());
-    write_with_bill(&folder.join(name), &archive, &bill)
+    write_with_bill_of_materials(&folder.join(name), &archive, &bill)
 }
 
 #[derive(PartialEq, Eq)]
@@ -46,7 +46,7 @@ fn build_image(program: &Path, papers: Vec<(String, String)>) -> Result<PackedIm
     let SystemFiles { mut files, packages } = debian::collect_system_files(program)?;
     files.push(File::program(&PROGRAM[1..], read_file(program)?));
     files.extend(SETTINGS.map(|(path, text)| File::text(path, text)));
-    let bill = extend_bill_of_materials(&packages, command_line::find_bill(&papers)?)?;
+    let bill = extend_bill_of_materials(&packages, command_line::find_bill_of_materials(&papers)?)?;
     for (name, text) in papers {
         let text = if name == command_line::BILL { bill.clone() } else { text };
         files.push(File::text(format!("usr/share/doc/redeliver/{name}"), text));
@@ -96,7 +96,7 @@ mod tests {
     use flate2::read::GzDecoder;
     use tar::Archive;
 
-    use super::super::to_hex;
+    use super::super::sha256_hex;
     use super::*;
     use crate::containers;
     use crate::tools::command_output;
@@ -124,7 +124,7 @@ mod tests {
         let digest = descriptor["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap();
         let (_, bytes) = &files[&format!("blobs/sha256/{digest}")];
         assert_eq!(
-            (bytes.len() as u64, to_hex(bytes)),
+            (bytes.len() as u64, sha256_hex(bytes)),
             (descriptor["size"].as_u64().unwrap(), digest.to_owned())
         );
         bytes
@@ -149,7 +149,7 @@ mod tests {
         let layer = blob(&outer, &manifest["layers"][0]);
         let mut tar = Vec::new();
         GzDecoder::new(layer).read_to_end(&mut tar).unwrap();
-        assert_eq!(config["rootfs"]["diff_ids"], json!([format!("sha256:{}", to_hex(&tar))]));
+        assert_eq!(config["rootfs"]["diff_ids"], json!([format!("sha256:{}", sha256_hex(&tar))]));
         let mut dpkg = Command::new("dpkg");
         let architecture = command_output(dpkg.arg("--print-architecture")).unwrap();
         assert_eq!(config["architecture"], architecture.trim());

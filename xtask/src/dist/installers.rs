@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::command_line::VERSION;
 use super::system::TargetSystem;
-use super::{file_failure, read_file, to_hex, write_file, write_sums};
+use super::{file_failure, read_file, sha256_hex, write_checksums, write_file};
 use crate::bundle::LambdaArchitecture;
 use crate::tools::{TaskFailure, target_dir};
 
@@ -35,7 +35,7 @@ pub(crate) fn write_installers(parts: &Path, repository: &str) -> Result<(), Tas
     let owner = owner.ok_or_else(|| TaskFailure(format!("{repository} is not OWNER/NAME")))?;
     let download = |(system, architecture): (TargetSystem, LambdaArchitecture)| {
         let name = system.archive_name(architecture);
-        let sha256 = to_hex(&read_file(&find_file(parts, &name)?)?);
+        let sha256 = sha256_hex(&read_file(&find_file(parts, &name)?)?);
         Ok(Download {
             url: format!("https://github.com/{repository}/releases/download/v{VERSION}/{name}"),
             sha256,
@@ -49,7 +49,7 @@ pub(crate) fn write_installers(parts: &Path, repository: &str) -> Result<(), Tas
     for (name, text) in winget_manifests(owner, repository, &downloads[4]) {
         write_file(&folder.join(name), text.as_bytes())?;
     }
-    write_sums(&folder)
+    write_checksums(&folder)
 }
 
 /// Finds a file with this name in a folder or one of its direct subfolders.

@@ -18,12 +18,12 @@ const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"
 /// A component ships no license file, and its license has no standard text here.
 pub(super) fn license_texts(components: &[Component]) -> Result<String, TaskFailure> {
     let mut all = "The included components and their licenses.\n".to_owned();
-    all.push_str(&standard_library()?);
+    all.push_str(&standard_library_entry()?);
     for component in components {
         let Component { name, version, license, .. } = component;
         let license = license.as_deref().unwrap_or("see below");
         all.push_str(&format!("\n{:=<100}\n{name} {version} ({license})\n", ""));
-        let shipped = shipped_texts(component)?;
+        let shipped = shipped_license_files(component)?;
         if shipped.is_empty() {
             all.push_str(&format!("\n{}\n", standard_text(component)?.trim()));
         }
@@ -37,7 +37,7 @@ pub(super) fn license_texts(components: &[Component]) -> Result<String, TaskFail
 }
 
 /// Returns the entry for Rust's standard library, which is in no list of crates.
-fn standard_library() -> Result<String, TaskFailure> {
+fn standard_library_entry() -> Result<String, TaskFailure> {
     let rustc = env_variable("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = command_output(Command::new(rustc).arg("--version"))?;
     let apache = read_file(&workspace_root().join("LICENSE-APACHE"))?;
@@ -51,7 +51,7 @@ fn standard_library() -> Result<String, TaskFailure> {
 }
 
 /// Returns the license files in the component's folder, sorted by name.
-fn shipped_texts(component: &Component) -> Result<Vec<PathBuf>, TaskFailure> {
+fn shipped_license_files(component: &Component) -> Result<Vec<PathBuf>, TaskFailure> {
     let folder = component.manifest_path.parent().unwrap_or(&component.manifest_path);
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(|error| file_failure(folder, &error))? {

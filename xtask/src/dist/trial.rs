@@ -25,7 +25,7 @@ const PAGES_MAX: usize = 1000;
 ///
 /// # Errors
 /// A program does not run, or its output differs from the README.
-pub(crate) fn try_out(packed: &Path) -> Result<(), TaskFailure> {
+pub(crate) fn try_out_packages(packed: &Path) -> Result<(), TaskFailure> {
     let folder = target_dir().join("trial");
     let _might_not_exist = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| file_failure(&folder, &error))?;
@@ -89,10 +89,10 @@ fn try_program(program: &Path, folder: &Path) -> Result<(), TaskFailure> {
     let mut job = redeliver(&["local"]);
     let report = command_output(job.arg(&messages).args(MAIN_JOB))?;
     require_text(&crate::tools::read_file(&workspace_root().join("README.md"))?, &report)?;
-    let check = run_expecting(redeliver(&["check"]).arg(&messages), 3)?;
+    let check = run_and_check_exit_code(redeliver(&["check"]).arg(&messages), 3)?;
     require_text(&check, "messages.jsonl:19: INVALID_MESSAGE_SCHEMA /metadata is missing")?;
     let filter = format!(".error_type == \"{CODE}\"");
-    let audit = run_expecting(&mut redeliver(&["audit", "dead.jsonl", "--where", &filter]), 3)?;
+    let audit = run_and_check_exit_code(&mut redeliver(&["audit", "dead.jsonl", "--where", &filter]), 3)?;
     require_text(&audit, "2 dead letters in dead.jsonl")?;
     try_console(&mut redeliver(&["console", "dead.jsonl"]))
 }
@@ -131,7 +131,7 @@ impl Drop for TrialConsole {
 }
 
 /// Runs a program that must exit with this code, and returns its standard output.
-fn run_expecting(command: &mut Command, code: i32) -> Result<String, TaskFailure> {
+fn run_and_check_exit_code(command: &mut Command, code: i32) -> Result<String, TaskFailure> {
     let Output { status, stdout, stderr } = command
         .output()
         .map_err(|error| TaskFailure(format!("{} does not start: {error}", render_command(command))))?;

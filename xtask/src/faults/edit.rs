@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::faults::bugs::{BUGS, Bug};
 use crate::faults::functions::{Crate, SourceFunction};
-use crate::faults::tokens::{MatchFailure, find_once};
+use crate::faults::tokens::{MatchFailure, find_unique_match};
 use crate::tools::TaskFailure;
 
 /// The placeholder in bugs.toml for the expression that is true if the bug is active.
@@ -98,7 +98,8 @@ fn function_edits(
     let mut edits = Vec::from_iter(function.constness.clone().map(|range| edit(range, String::new())));
     let first = bugs.iter().map(|bug| first_statements(parsed, function, bug, failures)).collect();
     edits.push(edit(function.body.start..function.body.start, first));
-    let results = bugs.iter().filter_map(|bug| Some((activity_check(parsed, bug), bug.result.as_deref()?)));
+    let results =
+        bugs.iter().filter_map(|bug| Some((is_active_expression(parsed, bug), bug.result.as_deref()?)));
     let results: Vec<_> = results.collect();
     if !results.is_empty() {
         edits.push(edit(function.body.clone(), wrap_with_results(function, &results)));
@@ -107,7 +108,7 @@ fn function_edits(
         let Some((before, after)) = bug.before.as_deref().zip(bug.after.as_deref()) else { continue };
         match find_code(parsed, function, before) {
             Ok(range) => {
-                let template = render_choice(&activity_check(parsed, bug), before, after);
+                let template = render_choice(&is_active_expression(parsed, bug), before, after);
                 edits.push(SourceEdit { bug: bug.name.clone(), range, template });
             }
             Err(why) => failures.push(describe_problem(bug, &why)),
@@ -123,7 +124,7 @@ fn first_statements(
     bug: &Bug,
     failures: &mut Vec<String>,
 ) -> String {
-    let is_active = activity_check(parsed, bug);
+    let is_active = is_active_expression(parsed, bug);
     let mut statements = String::from("\n");
     for (name, value) in &bug.argument {
         if !function.parameters.contains(name) {
@@ -155,8 +156,8 @@ fn wrap_with_results(function: &SourceFunction, results: &[(String, &str)]) -> S
         true => format!("let mut result{} = async {{ {REPLACED} }}.await;\n", annotation(":")),
         false => format!("let mut result = (|| {} {{ {REPLACED} }})();\n", annotation("->")),
     };
-    for (activity_check, result) in results {
-        body += &format!("let mut result = if {activity_check} {{ {result} }} else {{ result }};\n");
+    for (is_active_expression, result) in results {
+        body += &format!("let mut result = if {is_active_expression} {{ {result} }} else {{ result }};\n");
     }
     body + "result\n"
 }
@@ -172,7 +173,7 @@ fn render_choice(is_active: &str, before: &str, after: &str) -> String {
     if before.trim_end().ends_with(';') { choice } else { format!("({choice})") }
 }
 
-fn activity_check(parsed: &Crate, bug: &Bug) -> String {
+fn is_active_expression(parsed: &Crate, bug: &Bug) -> String {
     let core = if parsed.name == CORE { "crate" } else { "redeliver_core" };
     format!("{core}::planted::is({:?})", bug.name)
 }
@@ -186,7 +187,7 @@ fn find_code(parsed: &Crate, function: &SourceFunction, wanted: &str) -> Result<
     let text = &parsed.files[function.file].text;
     let start = function.body.start;
     let line = |place: &Range<usize>| text[..start + place.start].lines().count();
-    let why = match find_once(&text[function.body.clone()], wanted) {
+    let why = match find_unique_match(&text[function.body.clone()], wanted) {
         Ok(place) => return Ok(start + place.start..start + place.end),
         Err(MatchFailure::NotTokens) => {
             return Err("`before` must consist of complete tokens with closed brackets".to_owned());
@@ -284,14 +285,14 @@ async fn send(all: Vec<u8>) -> Result<(), String> {
         )
     }
 
-    fn without_space(text: &str) -> String {
+    fn collapse_whitespace(text: &str) -> String {
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     #[test]
-    fn first_statements_precede_the_body_and_drop_const() {
+    fn first_statements_precede_the_body_and_const_is_removed() {
         let text = plant_in_source(&bug("a", "first = 'return true;'")).unwrap();
-        let text = without_space(&text);
+        let text = collapse_whitespace(&text);
         let begin = "impl Fault { pub fn may_be_done(self, made: u32) -> bool { ";
         let edit = "if crate::planted::is(\"a\") { return true; } match made {";
         assert!(text.starts_with(&format!("{begin}{edit}")), "{text}");
@@ -317,14 +318,14 @@ async fn send(all: Vec<u8>) -> Result<(), String> {
     #[test]
     fn planted_results_apply_in_order_at_each_return() {
         let bugs = bug("a", "result = '!result'") + &bug("b", "result = 'true'");
-        let text = without_space(&plant_in_source(&bugs).unwrap());
+        let text = collapse_whitespace(&plant_in_source(&bugs).unwrap());
         let end = "}; let mut result = if crate::planted::is(\"b\") { true } else { result }; result } }";
         assert!(text.contains("{ let mut result = (|| -> bool { match made {"), "{text}");
         assert!(
             text.contains(&format!("if crate::planted::is(\"a\") {{ !result }} else {{ result {end}")),
             "{text}"
         );
-        let text = without_space(&plant_in_source(&entry("a", "send", "result = 'Ok(())'")).unwrap());
+        let text = collapse_whitespace(&plant_in_source(&entry("a", "send", "result = 'Ok(())'")).unwrap());
         let body = "let mut result: Result<(), String> = async { keep(&all).await?; Ok(()) }.await;";
         assert!(text.contains(body), "{text}");
     }
@@ -334,7 +335,7 @@ async fn send(all: Vec<u8>) -> Result<(), String> {
         let text =
             plant_in_source(&bug("a", "before = 'made < limit(made, self,)'\nafter = 'true'")).unwrap();
         let choice = "made => (if crate::planted::is(\"a\") { true } else { made < limit(made, self) }),";
-        assert!(without_space(&text).contains(choice), "{text}");
+        assert!(collapse_whitespace(&text).contains(choice), "{text}");
         let statement = "before = 'keep(&all).await?;'\nafter = ''";
         let text = plant_in_source(&entry("a", "send", statement)).unwrap();
         assert!(text.contains("if crate::planted::is(\"a\") {  } else { keep(&all).await?; }\n"), "{text}");
@@ -348,7 +349,7 @@ async fn send(all: Vec<u8>) -> Result<(), String> {
         let bugs = bug("a", "before = 'made < limit(made, self)'\nafter = '$it && false'")
             + &bug("b", "before = 'limit(made, self)'\nafter = '0'")
             + &bug("c", "before = 'limit(made, self)'\nafter = '1'");
-        let text = without_space(&plant_in_source(&bugs).unwrap());
+        let text = collapse_whitespace(&plant_in_source(&bugs).unwrap());
         let inner = "(if crate::planted::is(\"b\") { 0 } else { \
                      (if crate::planted::is(\"c\") { 1 } else { limit(made, self) }) })";
         assert!(text.contains(&format!("{{ made < {inner} && false }} else {{ made < {inner} }}")), "{text}");

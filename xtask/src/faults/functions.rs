@@ -83,13 +83,13 @@ impl Crate {
     /// # Errors
     /// There is no such function, or there are several: the message lists similar ones.
     pub(super) fn find_function(&self, name: &str) -> Result<&SourceFunction, String> {
-        let found: Vec<_> = self.functions.iter().filter(|function| function.is_called(name)).collect();
+        let found: Vec<_> = self.functions.iter().filter(|function| function.has_name(name)).collect();
         match found[..] {
             [function] => Ok(function),
             [] => Err(format!(
                 "there is no function `{name}` in crates/{}; similar names: {}",
                 self.name,
-                self.list_nearest(name)
+                self.list_similar_functions(name)
             )),
             _ => Err(format!(
                 "{} functions of crates/{} are called `{name}`: choose one of {}",
@@ -106,11 +106,11 @@ impl Crate {
     }
 
     /// Lists functions with the same name, then those in the same type or module, then those with a common prefix.
-    fn list_nearest(&self, wanted: &str) -> String {
+    fn list_similar_functions(&self, wanted: &str) -> String {
         let (owner, name) = wanted.rsplit_once("::").unwrap_or(("", wanted));
         let ranked = |function: &&SourceFunction| {
             let (its_owner, its_name) = function.path.rsplit_once("::").unwrap_or(("", &function.path));
-            let is_owned = !owner.is_empty() && is_end_of(owner, its_owner);
+            let is_owned = !owner.is_empty() && is_path_suffix(owner, its_owner);
             let alike = name.chars().zip(its_name.chars()).take_while(|(a, b)| a == b).count();
             (name == its_name, is_owned, alike)
         };
@@ -129,13 +129,13 @@ impl Crate {
 }
 
 impl SourceFunction {
-    fn is_called(&self, name: &str) -> bool {
-        is_end_of(name, &self.path)
+    fn has_name(&self, name: &str) -> bool {
+        is_path_suffix(name, &self.path)
     }
 }
 
 /// Returns true if `path` equals `end`, or ends with `::` and `end`.
-fn is_end_of(end: &str, path: &str) -> bool {
+fn is_path_suffix(end: &str, path: &str) -> bool {
     path.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with("::"))
 }
 
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_have_their_parameters_result_and_body() {
+    fn functions_are_parsed_with_parameters_result_and_body() {
         let parsed = parse_source();
         let send = parsed.find_function("Outbox::send").unwrap();
         assert_eq!(send.parameters, ["name", "size", "all"]);

@@ -24,7 +24,7 @@ pub(super) enum MatchFailure {
 ///
 /// # Errors
 /// The code does not occur, or occurs more than once.
-pub(super) fn find_once(text: &str, wanted: &str) -> Result<Range<usize>, MatchFailure> {
+pub(super) fn find_unique_match(text: &str, wanted: &str) -> Result<Range<usize>, MatchFailure> {
     let wanted = tokenize(wanted).filter(|wanted| !wanted.is_empty()).ok_or(MatchFailure::NotTokens)?;
     let all = tokenize(text).ok_or(MatchFailure::NotTokens)?;
     let mut places = find_matches(&all, &wanted);
@@ -89,14 +89,14 @@ mod tests {
     fn code_is_found_regardless_of_line_breaks() {
         let text = "match a { Some('é') => call( // why\n    &b,\n    [c],\n ), _ => d }";
         for wanted in ["call(&b, [c])", "call ( & b , [ c , ] , )"] {
-            let place = find_once(text, wanted).unwrap();
+            let place = find_unique_match(text, wanted).unwrap();
             assert_eq!(&text[place], "call( // why\n    &b,\n    [c],\n )");
         }
     }
 
     #[test]
-    fn missing_or_repeated_code_is_reported_with_its_places() {
-        let found = |wanted| find_once("if a { a + 1 }", wanted).unwrap_err();
+    fn missing_or_repeated_code_is_reported_with_its_locations() {
+        let found = |wanted| find_unique_match("if a { a + 1 }", wanted).unwrap_err();
         assert_eq!(found("a"), MatchFailure::Repeated(vec![3..4, 7..8]));
         assert_eq!(found("a + 2"), MatchFailure::OnlyBeginning { tokens: "a +".to_owned(), place: 7..10 });
         assert_eq!(found("b"), MatchFailure::Nowhere);

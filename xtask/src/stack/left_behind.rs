@@ -131,7 +131,7 @@ Resources
     }
 
     #[test]
-    fn replacing_or_removing_a_queue_is_refused_by_name() {
+    fn a_refusal_names_each_replaced_or_removed_queue() {
         assert_eq!(
             refuse_replacements(REPLACED).unwrap_err().0,
             "this would leave queues behind, with all their messages and without a reader:\n  \
@@ -156,7 +156,7 @@ Resources
     }
 
     #[test]
-    fn an_unreadable_change_set_is_refused() {
+    fn an_incomplete_diff_report_is_refused() {
         let cut_off = REPLACED.split_once("✨").unwrap().0;
         let reported = refuse_replacements(cut_off).unwrap_err().0;
         assert!(
@@ -167,7 +167,7 @@ Resources
     }
 
     #[test]
-    fn cdk_diff_gets_the_arguments_of_the_deployment() {
+    fn deploy_arguments_are_translated_for_cdk_diff() {
         let fixed = " --method template --fail=false --ci=false --no-color";
         let diff = |line: &str| diff_arguments(&split_words(line)).map(|arguments| arguments.join(" "));
         let reported = |line: &str| Some(format!("{line}{fixed}"));

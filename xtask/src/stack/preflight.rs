@@ -80,7 +80,7 @@ pub(super) fn check_stacks(
             .filter_map(|Recommendation { advice }| advice)
             .for_each(|advice| println!("warning: {advice}"));
         let paused = paused.unwrap_or_default();
-        if !paused.is_empty() && !is_allowed && !ask_consent(&stack, &paused)? {
+        if !paused.is_empty() && !is_allowed && !ask_for_consent(&stack, &paused)? {
             return Err(TaskFailure(render_refusal(&stack, &paused)));
         }
     }
@@ -130,7 +130,7 @@ fn profile_arguments(arguments: &[String]) -> Vec<String> {
 }
 
 /// Asks for consent on a terminal. Returns false without a terminal.
-fn ask_consent(stack: &ManifestStack, paused: &[PausedMapping]) -> Result<bool, TaskFailure> {
+fn ask_for_consent(stack: &ManifestStack, paused: &[PausedMapping]) -> Result<bool, TaskFailure> {
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
         return Ok(false);
     }
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_stack_of_a_manifest_is_checked_in_its_own_region() {
+    fn each_stack_in_a_manifest_is_read_with_its_own_region() {
         let manifest = r#"{"version": "1", "artifacts": {
             "Tree": {"type": "cdk:tree"},
             "a": {"type": "aws:cloudformation:stack", "environment": "aws://unknown-account/unknown-region", "properties": {"templateFile": "a.json"}},
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn preflight_uses_the_profile_of_the_cdk() {
+    fn preflight_uses_the_profile_given_to_the_cdk() {
         let of =
             |line: &str| profile_arguments(&line.split(' ').map(str::to_owned).collect::<Vec<_>>()).join(" ");
         assert_eq!(of("deploy --profile ops --all"), "--profile ops");

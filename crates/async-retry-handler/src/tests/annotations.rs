@@ -7,8 +7,8 @@ use serde_json::json;
 use super::*;
 
 /// Gives up on a destination record, and returns the attributes of its final record.
-fn final_record(body: &str) -> Attributes {
-    let setup = Setup::new(|_| Answer::Refused(AsyncInvokeError::TooLarge));
+fn final_record_attributes(body: &str) -> Attributes {
+    let setup = Setup::new(|_| Response::Refused(AsyncInvokeError::TooLarge));
     assert!(setup.process(vec![received_record(1, body)]).is_empty());
     let final_dlq = setup.world.add_queue("final-dlq");
     let annotator =
@@ -26,8 +26,9 @@ fn text<'a>(attributes: &'a Attributes, name: &str) -> &'a str {
 }
 
 #[test]
-fn an_exhausted_event_is_explained() {
-    let attributes = final_record(&destination_record(1, &wrapped_payload(3, -9000, &payload(1)), -5));
+fn an_event_out_of_retries_is_explained() {
+    let attributes =
+        final_record_attributes(&destination_record(1, &wrapped_payload(3, -9000, &payload(1)), -5));
     assert_eq!(text(&attributes, "ErrorType"), "RETRY_ATTEMPT_EXCEEDED");
     assert_eq!(
         text(&attributes, "ErrorDetails"),
@@ -38,14 +39,14 @@ fn an_exhausted_event_is_explained() {
     let cause =
         json!({"type": "OrderLocked", "message": "order 1 is locked, CANARY", "function": "orders:$LATEST"});
     assert_eq!(record["cause"], cause);
-    assert_eq!((&record["attempts"], &record["first_sent_time"]), (&json!(3), &json!(format_moment(-9000))));
+    assert_eq!((&record["attempts"], &record["first_sent_time"]), (&json!(3), &json!(format_time_at(-9000))));
     assert_eq!(record["source_queue_arn"], RETRY_ARN);
     assert_eq!(record["sqs_message_id"], "sqs-1");
 }
 
 #[test]
 fn a_payload_refused_by_lambda_is_explained() {
-    let attributes = final_record(&destination_record(1, &payload(1), -1001));
+    let attributes = final_record_attributes(&destination_record(1, &payload(1), -1001));
     assert_eq!(text(&attributes, "ErrorType"), "MESSAGE_TOO_LARGE");
     let details = text(&attributes, "ErrorDetails");
     assert!(
@@ -53,16 +54,19 @@ fn a_payload_refused_by_lambda_is_explained() {
         "{details}"
     );
     let record = attribute_document(&attributes, "DeadLetter");
-    assert_eq!((&record["attempts"], &record["first_sent_time"]), (&json!(0), &json!(format_moment(-1001))));
+    assert_eq!((&record["attempts"], &record["first_sent_time"]), (&json!(0), &json!(format_time_at(-1001))));
 }
 
 #[test]
 fn a_body_that_is_not_a_failure_record_is_explained() {
-    let attributes = final_record("[]");
+    let attributes = final_record_attributes("[]");
     assert_eq!(text(&attributes, "ErrorType"), "INVALID_MESSAGE_FORMAT");
     assert_eq!(text(&attributes, "ErrorDetails"), "not a destination record: not a JSON object");
     let record = attribute_document(&attributes, "DeadLetter");
-    assert_eq!((&record["attempts"], &record["first_sent_time"]), (&Value::Null, &json!(format_moment(-10))));
+    assert_eq!(
+        (&record["attempts"], &record["first_sent_time"]),
+        (&Value::Null, &json!(format_time_at(-10)))
+    );
 }
 
 /// Lambda was unreachable until SQS moved the record.
@@ -83,9 +87,9 @@ fn a_record_moved_by_sqs_is_explained_as_far_as_possible() {
 
 /// An operator moved the record in the console, with its attributes.
 #[test]
-fn a_final_record_on_the_retry_queue_is_invoked_as_the_first_retry() {
+fn a_final_record_on_the_retry_queue_restarts_at_the_first_retry() {
     let body = destination_record(1, &wrapped_payload(3, -9000, &payload(1)), -5);
-    let attributes = final_record(&body);
+    let attributes = final_record_attributes(&body);
     let setup = Setup::new(accept_event);
     let record = ReceivedMessage { attributes, ..received_record(1, body) };
     assert!(setup.process(vec![record]).is_empty());

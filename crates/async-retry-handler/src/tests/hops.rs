@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn a_record_that_is_not_due_waits_unchanged_on_its_own_queue() {
-    let setup = Setup::new(never_invoked);
+    let setup = Setup::new(panic_if_invoked);
     let body = destination_record(1, &payload(1), 0);
     let mut record = received_record(1, body.clone());
     record.attributes = producer_attributes();
@@ -26,14 +26,14 @@ fn a_record_that_is_not_due_waits_unchanged_on_its_own_queue() {
 
 #[test]
 fn the_last_hop_has_the_remaining_delay_rounded_up() {
-    let setup = Setup::new(never_invoked);
+    let setup = Setup::new(panic_if_invoked);
     setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_millis(999_500)));
     assert!(setup.process(vec![received_record(1, destination_record(1, &payload(1), 0))]).is_empty());
     assert_eq!(setup.retry.only_sent_content().delay.get(), 1);
 }
 
 #[test]
-fn an_unconfirmed_hop_leaves_only_its_own_record() {
+fn an_unconfirmed_hop_fails_only_its_own_record() {
     let setup = Setup::new(accept_event);
     setup.world.fail_sends(
         &setup.retry,

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_failed_event_is_invoked_again_with_its_payload_in_the_envelope() {
+fn a_failed_function_is_invoked_again_with_its_payload_in_the_envelope() {
     let setup = Setup::new(accept_event);
     let arn = format!("{ORDERS}:live");
     let body = function_destination_record(&arn, 1, &payload(1), -1001);
@@ -30,7 +30,7 @@ fn a_failed_event_is_invoked_again_with_its_payload_in_the_envelope() {
 }
 
 #[test]
-fn an_envelope_keeps_its_count_and_a_forged_one_is_wrapped_again() {
+fn a_valid_envelope_keeps_counting_and_a_forged_one_is_wrapped_again() {
     let setup = Setup::new(accept_event);
     let forged = wrapped_payload(1, 0, &payload(2)).replace("\"attempt\":1", "\"attempt\":-1");
     let records = vec![
@@ -43,7 +43,7 @@ fn an_envelope_keeps_its_count_and_a_forged_one_is_wrapped_again() {
 }
 
 #[test]
-fn a_payload_of_any_json_type_is_invoked_again() {
+fn a_payload_of_any_json_type_is_sent_again() {
     let setup = Setup::new(accept_event);
     for unusual in [r#""n\u0022:1""#, "null", "[ ]", "-0.0", "\"\"", "{ }"] {
         // The scripted Lambda reads the event's number from the payload.
@@ -56,19 +56,19 @@ fn a_payload_of_any_json_type_is_invoked_again() {
 #[test]
 fn ten_records_have_ten_outcomes() {
     let setup = Setup::new(|n| match n {
-        2 => Answer::Refused(AsyncInvokeError::NotNow { code: "TooManyRequestsException".to_owned() }),
-        3 => Answer::Refused(AsyncInvokeError::TooLarge),
-        4 => Answer::Refused(AsyncInvokeError::Invalid),
-        5 => Answer::Hangs,
-        6 => Answer::Refused(AsyncInvokeError::NotNow { code: "AccessDeniedException".to_owned() }),
-        _ => Answer::Taken,
+        2 => Response::Refused(AsyncInvokeError::NotNow { code: "TooManyRequestsException".to_owned() }),
+        3 => Response::Refused(AsyncInvokeError::TooLarge),
+        4 => Response::Refused(AsyncInvokeError::Invalid),
+        5 => Response::Hangs,
+        6 => Response::Refused(AsyncInvokeError::NotNow { code: "AccessDeniedException".to_owned() }),
+        _ => Response::Taken,
     });
     let mut records: Vec<_> = (0..8).map(due_record).collect();
     records.push(received_record(8, destination_record(8, &payload(8), 0)));
     records.push(received_record(9, "no record"));
     assert_eq!(setup.process(records), ["sqs-2", "sqs-5", "sqs-6"]);
     assert_eq!(setup.world.elapsed_seconds(), 25, "the calls end 5 s before the deadline");
-    assert_eq!(number(&setup.retry.only_sent_content().body), 8);
+    assert_eq!(event_number(&setup.retry.only_sent_content().body), 8);
     let verdicts: Vec<_> = setup
         .annotation
         .sent_contents()
@@ -104,12 +104,12 @@ fn concurrent_requests_are_limited_to_ten() {
 }
 
 #[test]
-fn records_left_at_the_deadline_invoke_nothing_and_are_received_again() {
-    let setup = Setup::new(|_| Answer::Hangs);
+fn records_left_at_the_deadline_cause_no_call_and_are_received_again() {
+    let setup = Setup::new(|_| Response::Hangs);
     assert_eq!(setup.process((0..15).map(due_record).collect()).len(), 15);
     assert_eq!((setup.calls().len(), setup.world.elapsed_seconds()), (10, 25));
 
-    let setup = Setup::new(never_invoked);
+    let setup = Setup::new(panic_if_invoked);
     assert_eq!(setup.process_within(Duration::ZERO, vec![due_record(1), due_record(2)]), ["sqs-1", "sqs-2"]);
     assert!(setup.calls().is_empty());
 }

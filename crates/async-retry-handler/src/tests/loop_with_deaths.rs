@@ -37,7 +37,7 @@ impl AsyncInvoker for Service {
     async fn invoke_async(&self, function_arn: &str, payload: &str) -> Result<(), AsyncInvokeError> {
         // A process can die before Lambda has received the event, or before it has received the response.
         self.clock.sleep(Duration::from_millis(1)).await;
-        let n = number(payload);
+        let n = event_number(payload);
         if n == 4 {
             return Err(AsyncInvokeError::TooLarge);
         }
@@ -57,7 +57,7 @@ impl Service {
     fn run(&self) -> bool {
         let queued = std::mem::take(&mut *self.queued.lock().unwrap());
         for (function_arn, payload) in &queued {
-            let n = number(payload);
+            let n = event_number(payload);
             let attempt =
                 redeliver_core::async_retry::read_payload(payload).0.map_or(0, |retry| retry.attempt);
             self.attempts.lock().unwrap().entry(n).or_default().push(attempt);
@@ -84,7 +84,7 @@ impl Service {
         };
         let millis = (self.clock.now() - start_time()).num_milliseconds();
         let body = function_destination_record(function_arn, request, payload, 0).replace(
-            &format_moment(0),
+            &format_time_at(0),
             &redeliver_core::message::metadata::format_rfc3339(
                 start_time() + chrono::TimeDelta::milliseconds(millis),
             ),
@@ -227,7 +227,7 @@ impl Loop {
         })
     }
 
-    fn dead(&self) -> BTreeSet<(usize, &str)> {
+    fn dead_letters(&self) -> BTreeSet<(usize, &str)> {
         let number_and_code = |record: &ReceivedMessage| {
             let code = record.attributes.get("ErrorType").and_then(Attribute::text).unwrap_or("UNANNOTATED");
             let code = redeliver_core::failure::reason::ReasonCode::from_text(code)
@@ -236,7 +236,7 @@ impl Loop {
                 .unwrap()
                 .as_str();
             attribute_document(&record.attributes, "DeadLetter");
-            (number(&record.body), code)
+            (event_number(&record.body), code)
         };
         self.final_records.iter().map(number_and_code).collect()
     }
@@ -251,7 +251,7 @@ fn without_crashes_each_event_is_retried_according_to_the_policy() {
     let mut run = Loop::new();
     assert!(!run.run(|_, _| None));
     assert_eq!(run.processed(), BTreeSet::from(PROCESSED));
-    assert_eq!(run.dead(), BTreeSet::from(DEAD));
+    assert_eq!(run.dead_letters(), BTreeSet::from(DEAD));
     assert_eq!(run.final_records.len(), DEAD.len(), "no copies");
     let attempts = run.service.attempts.lock().unwrap().clone();
     let expected: [(usize, &[u32]); 7] = [
@@ -289,7 +289,7 @@ fn a_process_that_dies_at_any_await_loses_no_event() {
                 let mut run = Loop::new();
                 let died = run.run(|which, at| (which == function && at == batch).then_some(polls));
                 assert_eq!(run.processed(), BTreeSet::from(PROCESSED), "{function} {batch} {polls}");
-                assert_eq!(run.dead(), BTreeSet::from(DEAD), "{function} {batch} {polls}");
+                assert_eq!(run.dead_letters(), BTreeSet::from(DEAD), "{function} {batch} {polls}");
                 let attempts = run.service.attempts.lock().unwrap().clone();
                 assert!(attempts.values().flatten().all(|attempt| *attempt <= 3), "{attempts:?}");
                 if !died {
@@ -323,9 +323,9 @@ fn an_hour_of_random_failures_loses_no_event() {
         let plan = FaultPlan::new(seed)
             .with_rule(rule(SqsAction::SendMessageBatch, FaultScope::Request, Injection::Throttled))
             .with_rule(rule(SqsAction::SendMessageBatch, FaultScope::Entry, Injection::Sender))
-            .with_rule(rule(SqsAction::SendMessageBatch, FaultScope::Entry, Injection::LostAnswer))
+            .with_rule(rule(SqsAction::SendMessageBatch, FaultScope::Entry, Injection::LostResponse))
             .with_rule(rule(SqsAction::SendMessageBatch, FaultScope::Entry, Injection::LostRequest))
-            .with_rule(rule(SqsAction::ReceiveMessage, FaultScope::Request, Injection::LostAnswer))
+            .with_rule(rule(SqsAction::ReceiveMessage, FaultScope::Request, Injection::LostResponse))
             .with_rule(rule(SqsAction::DeleteMessageBatch, FaultScope::Request, Injection::Service))
             .with_rule(rule(SqsAction::DeleteMessageBatch, FaultScope::Entry, Injection::LostRequest));
         run.world.sqs.set_faults(plan);
@@ -339,7 +339,7 @@ fn an_hour_of_random_failures_loses_no_event() {
             batch.is_multiple_of(5).then_some(batch % 13)
         });
         assert_eq!(run.processed(), BTreeSet::from(PROCESSED), "seed {seed}");
-        let dead: BTreeSet<_> = run.final_records.iter().map(|record| number(&record.body)).collect();
+        let dead: BTreeSet<_> = run.final_records.iter().map(|record| event_number(&record.body)).collect();
         assert_eq!(dead, DEAD.map(|(n, _)| n).into(), "seed {seed}");
         let attempts = run.service.attempts.lock().unwrap().clone();
         assert!(attempts.values().flatten().all(|attempt| *attempt <= 3), "seed {seed}: {attempts:?}");

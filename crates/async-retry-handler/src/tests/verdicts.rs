@@ -7,7 +7,7 @@ use super::*;
 
 #[test]
 fn after_the_last_retry_the_verdict_has_the_last_error_and_the_attempts() {
-    let setup = Setup::new(never_invoked);
+    let setup = Setup::new(panic_if_invoked);
     let body = destination_record(1, &wrapped_payload(3, -9000, &payload(1)), -5);
     let mut record = received_record(1, body.clone());
     record.attributes = producer_attributes();
@@ -23,10 +23,10 @@ fn after_the_last_retry_the_verdict_has_the_last_error_and_the_attempts() {
             "details": "order 1 is locked, CANARY",
             "function": "orders:$LATEST",
             "kind": "transient",
-            "failed_at": format_moment(-5),
+            "failed_at": format_time_at(-5),
             "source_message_id": "sqs-1",
             "source_queue_arn": RETRY_ARN,
-            "first_sent_time": format_moment(-9000),
+            "first_sent_time": format_time_at(-9000),
             "attempts": 3,
             "verdict": "RETRY_ATTEMPT_EXCEEDED",
             "stage": "async-retry-handler",
@@ -42,7 +42,7 @@ fn after_the_last_retry_the_verdict_has_the_last_error_and_the_attempts() {
 
 #[test]
 fn an_event_that_is_too_old_is_given_up() {
-    let setup = Setup::new(never_invoked);
+    let setup = Setup::new(panic_if_invoked);
     setup.process(vec![received_record(
         1,
         destination_record(1, &wrapped_payload(1, -86_000, &payload(1)), -5),
@@ -53,7 +53,7 @@ fn an_event_that_is_too_old_is_given_up() {
 
 #[test]
 fn an_unlisted_function_gets_a_verdict_and_no_call() {
-    let setup = Setup::new(never_invoked);
+    let setup = Setup::new(panic_if_invoked);
     let other = ORDERS.replace("orders", "payments");
     setup.process(vec![received_record(1, function_destination_record(&other, 1, &payload(1), -1001))]);
     let verdict = setup.verdict();
@@ -63,14 +63,14 @@ fn an_unlisted_function_gets_a_verdict_and_no_call() {
 }
 
 #[test]
-fn a_body_that_is_not_a_failure_record_is_given_up_with_its_flaw() {
+fn a_verdict_says_why_a_body_is_not_a_failure_record() {
     let whole = destination_record(1, &payload(1), -1001);
     for (body, details) in [
         (whole.replace("requestPayload", "payload"), "not a destination record: /requestPayload is missing"),
         (nth_body(1), "not a destination record: /requestContext is missing"),
         ("[]".to_owned(), "not a destination record: not a JSON object"),
     ] {
-        let setup = Setup::new(never_invoked);
+        let setup = Setup::new(panic_if_invoked);
         assert!(setup.process(vec![received_record(1, body.clone())]).is_empty());
         assert_eq!(setup.annotation.only_sent_content().body, body);
         let verdict = setup.verdict();
@@ -79,7 +79,7 @@ fn a_body_that_is_not_a_failure_record_is_given_up_with_its_flaw() {
         assert_eq!((&verdict["details"], &verdict["attempts"]), (&json!(details), &Value::Null));
         assert_eq!(
             verdict["first_sent_time"],
-            format_moment(-10),
+            format_time_at(-10),
             "only the time at which SQS received the record is known"
         );
     }
@@ -89,12 +89,12 @@ fn a_body_that_is_not_a_failure_record_is_given_up_with_its_flaw() {
 fn a_payload_that_lambda_permanently_refuses_is_given_up() {
     for (answer, reason, explanation) in [
         (
-            (|_| Answer::Refused(AsyncInvokeError::TooLarge)) as fn(usize) -> Answer,
+            (|_| Response::Refused(AsyncInvokeError::TooLarge)) as fn(usize) -> Response,
             "MESSAGE_TOO_LARGE",
             "With its retry metadata the payload has 105 bytes, more than Lambda accepts",
         ),
         (
-            |_| Answer::Refused(AsyncInvokeError::Invalid),
+            |_| Response::Refused(AsyncInvokeError::Invalid),
             "INVALID_MESSAGE_FORMAT",
             "Lambda rejected the payload as invalid JSON",
         ),
@@ -108,9 +108,9 @@ fn a_payload_that_lambda_permanently_refuses_is_given_up() {
 }
 
 #[test]
-fn a_verdict_that_is_not_confirmed_leaves_its_record() {
+fn an_unconfirmed_verdict_leaves_its_record_on_the_queue() {
     for record in [received_record(1, "no record"), due_record(1)] {
-        let setup = Setup::new(|_| Answer::Refused(AsyncInvokeError::TooLarge));
+        let setup = Setup::new(|_| Response::Refused(AsyncInvokeError::TooLarge));
         setup.world.fail_sends(
             &setup.annotation,
             FaultScope::Entry,
@@ -122,8 +122,8 @@ fn a_verdict_that_is_not_confirmed_leaves_its_record() {
 }
 
 #[test]
-fn a_record_with_ten_attributes_and_1_mib_is_given_up() {
-    let setup = Setup::new(never_invoked);
+fn a_1_mib_record_with_ten_attributes_is_given_up() {
+    let setup = Setup::new(panic_if_invoked);
     let attributes = ten_attributes();
     let room =
         redeliver_core::limits::MESSAGE_BYTES_MAX - redeliver_core::message::attributes_size(&attributes);

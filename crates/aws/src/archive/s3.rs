@@ -101,7 +101,7 @@ impl ObjectStore for S3Bucket {
         match put.send().await {
             Ok(_) => Ok(true),
             Err(error) if response_status(&error) == Some(412) => Ok(false),
-            Err(error) => Err(classify_refusal(&error)),
+            Err(error) => Err(classify_error(&error)),
         }
     }
 }
@@ -115,7 +115,7 @@ impl ReadableStore for S3Bucket {
                 Err(_) => Err(EntryError::new(Fault::NoAnswer, "Connection")),
             },
             Err(error) if error.code() == Some("NoSuchKey") => Ok(None),
-            Err(error) => Err(classify_refusal(&error)),
+            Err(error) => Err(classify_error(&error)),
         }
     }
 
@@ -127,7 +127,7 @@ impl ReadableStore for S3Bucket {
             .set_expected_bucket_owner(self.owner.clone())
             .send()
             .await
-            .map_err(|error| classify_refusal(&error))?;
+            .map_err(|error| classify_error(&error))?;
         // A truncated listing must not be mistaken for a complete one.
         if answer.is_truncated == Some(true) && answer.next_continuation_token.is_none() {
             return Err(EntryError::new(Fault::NoAnswer, "UnreadableAnswer"));
@@ -142,7 +142,7 @@ impl ReadableStore for S3Bucket {
     }
 }
 
-fn classify_refusal<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> EntryError {
+fn classify_error<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> EntryError {
     let code = |status| error.code().map_or_else(|| format!("HTTP {status}"), str::to_owned);
     match response_status(error) {
         // The bucket is in another region: the request had no effect, and a retry would get the same response.

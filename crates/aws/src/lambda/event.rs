@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-use crate::received::{NotUnderstood, RawMessage, convert_attribute};
+use crate::received::{ConversionError, RawMessage, convert_attribute};
 
 /// The records of an event.
 #[derive(Debug, Default)]
@@ -147,7 +147,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for FromObject<T> {
     }
 }
 
-fn convert_record(record: SqsMessage) -> Result<ReceivedMessage, NotUnderstood> {
+fn convert_record(record: SqsMessage) -> Result<ReceivedMessage, ConversionError> {
     let attributes = record.message_attributes.into_iter().map(|(name, value)| {
         let bytes = value.binary_value.map(|bytes| bytes.0);
         Ok((name, convert_attribute(value.data_type, value.string_value, bytes)?))

@@ -200,7 +200,7 @@ fn response(failed: &[&str]) -> String {
 }
 
 #[test]
-fn failed_records_are_listed_in_the_format_of_an_event_source_mapping() {
+fn failed_records_are_listed_as_an_event_source_mapping_expects() {
     assert_eq!(response(&["a"]), r#"{"batchItemFailures":[{"itemIdentifier":"a"}]}"#);
     assert_eq!(
         response(&["b", "a", "b"]),

@@ -8,7 +8,7 @@ use redeliver_core::message::Timestamp;
 use serde_json::Value;
 
 use super::*;
-use crate::tests::loopback::{Answer, Loopback, Request};
+use crate::tests::loopback::{Loopback, Request, ScriptedResponse};
 
 const TOPIC: &str = "arn:aws:sns:eu-west-1:123456789012:letters";
 const BUS: &str = "arn:aws:events:eu-west-1:123456789012:event-bus/letters";
@@ -38,10 +38,10 @@ fn is_signed_for(request: &Request, scope: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_topic_receives_a_subject_an_email_text_and_a_json_document() {
+async fn a_topic_receives_a_subject_an_email_body_and_a_json_document() {
     let published = "<PublishResponse xmlns=\"http://sns.amazonaws.com/doc/2010-03-31/\"><PublishResult>\
          <MessageId>1</MessageId></PublishResult></PublishResponse>";
-    let server = Loopback::start([Answer::new(200, &[], published)]).await;
+    let server = Loopback::start([ScriptedResponse::new(200, &[], published)]).await;
     assert_eq!(publish(&server, TOPIC).await, Ok(()));
     let request = server.request();
     assert!(is_signed_for(&request, "eu-west-1/sns"));
@@ -64,7 +64,7 @@ async fn a_topic_receives_a_subject_an_email_text_and_a_json_document() {
 #[tokio::test]
 async fn a_bus_receives_the_document_as_an_event() {
     let accepted = r#"{"FailedEntryCount":0,"Entries":[{"EventId":"1"}]}"#;
-    let server = Loopback::start([Answer::new(200, &[], accepted)]).await;
+    let server = Loopback::start([ScriptedResponse::new(200, &[], accepted)]).await;
     assert_eq!(publish(&server, BUS).await, Ok(()));
     let request = server.request();
     assert!(is_signed_for(&request, "eu-west-1/events"));
@@ -79,14 +79,14 @@ async fn a_bus_receives_the_document_as_an_event() {
 }
 
 #[tokio::test]
-async fn a_refused_notice_has_the_services_error_code() {
+async fn a_rejected_notice_reports_the_services_error_code() {
     let sns = |status, code| {
         let body = format!(
             "<ErrorResponse><Error><Type>Sender</Type><Code>{code}</Code><Message>CANARY</Message></Error></ErrorResponse>"
         );
-        Answer::new(status, &[], &body)
+        ScriptedResponse::new(status, &[], &body)
     };
-    let json = |status, body: Value| Answer::new(status, &[], &body.to_string());
+    let json = |status, body: Value| ScriptedResponse::new(status, &[], &body.to_string());
     let failed = |code| {
         let entry = json!({ "ErrorCode": code, "ErrorMessage": "CANARY" });
         json(200, json!({ "FailedEntryCount": 1, "Entries": [entry] }))
@@ -95,8 +95,8 @@ async fn a_refused_notice_has_the_services_error_code() {
         (TOPIC, sns(403, "AuthorizationError"), Fault::Sender, "AuthorizationError"),
         (TOPIC, sns(404, "NotFound"), Fault::Sender, "NotFound"),
         (TOPIC, sns(400, "Throttling"), Fault::Throttled, "Throttling"),
-        (TOPIC, Answer::new(502, &[], ""), Fault::Service, "HTTP 502"),
-        (TOPIC, Answer::cut_off(200), Fault::NoAnswer, "UnreadableAnswer"),
+        (TOPIC, ScriptedResponse::new(502, &[], ""), Fault::Service, "HTTP 502"),
+        (TOPIC, ScriptedResponse::cut_off(200), Fault::NoAnswer, "UnreadableAnswer"),
         (BUS, failed("InternalFailure"), Fault::Service, "InternalFailure"),
         (BUS, failed("NotAuthorizedForSourceException"), Fault::Sender, "NotAuthorizedForSourceException"),
         (BUS, failed("ThrottlingException"), Fault::Throttled, "ThrottlingException"),
@@ -112,7 +112,7 @@ async fn a_refused_notice_has_the_services_error_code() {
             Fault::NoAnswer,
             "UnreadableAnswer",
         ),
-        (BUS, Answer::new(200, &[], "<html>"), Fault::NoAnswer, "UnreadableAnswer"),
+        (BUS, ScriptedResponse::new(200, &[], "<html>"), Fault::NoAnswer, "UnreadableAnswer"),
         (
             BUS,
             json(400, json!({ "__type": "AccessDeniedException" })),

@@ -118,11 +118,11 @@ mod tests {
 
     const NANOSECONDS: u64 = 1_785_000_000_000_001_000;
 
-    fn at() -> Timestamp {
+    fn sample_time() -> Timestamp {
         parse_rfc3339("2026-07-25T17:20:00.000001Z").unwrap()
     }
 
-    fn number(name: &str, number: i64) -> KeyValue {
+    fn number_attribute(name: &str, number: i64) -> KeyValue {
         new_attribute(name, Value::IntValue(number))
     }
 
@@ -135,14 +135,14 @@ mod tests {
             links: vec![TraceLink { to: context(3), role: "producer" }],
             name: "process orders".into(),
             kind: SpanKind::Consumer,
-            start: at(),
-            end: at() + TimeDelta::seconds(1),
+            start: sample_time(),
+            end: sample_time() + TimeDelta::seconds(1),
             attributes: vec![
                 ("text", "é".into()),
                 ("number", SpanValue::Number(-5)),
                 ("large", 4_000_000_000.into()),
             ],
-            events: vec![SpanEvent { name: "held", at: at(), attributes: vec![("n", 300.into())] }],
+            events: vec![SpanEvent { name: "held", at: sample_time(), attributes: vec![("n", 300.into())] }],
             error: Some("HttpStatus.503".into()),
         };
         let resource = [("service.name".to_owned(), "orders".to_owned())];
@@ -160,14 +160,14 @@ mod tests {
             end_time_unix_nano: NANOSECONDS + 1_000_000_000,
             attributes: vec![
                 text_attribute("text", "é".to_owned()),
-                number("number", -5),
-                number("large", 4_000_000_000),
+                number_attribute("number", -5),
+                number_attribute("large", 4_000_000_000),
                 text_attribute("error.type", "HttpStatus.503".to_owned()),
             ],
             events: vec![otlp::span::Event {
                 time_unix_nano: NANOSECONDS,
                 name: "held".to_owned(),
-                attributes: vec![number("n", 300)],
+                attributes: vec![number_attribute("n", 300)],
                 ..otlp::span::Event::default()
             }],
             links: vec![otlp::span::Link {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_without_an_error_has_its_kind_and_does_not_end_before_its_start() {
+    fn an_encoded_span_keeps_its_kind_and_does_not_end_before_its_start() {
         let context = |is_sampled| SpanContext { trace_id: 1, span_id: 2, is_sampled };
         for (kind, expected) in [
             (SpanKind::Internal, otlp::span::SpanKind::Internal),
@@ -219,8 +219,8 @@ mod tests {
                 links: vec![TraceLink { to: context(false), role: "producer" }],
                 name: "x".into(),
                 kind,
-                start: at(),
-                end: at() - TimeDelta::seconds(1),
+                start: sample_time(),
+                end: sample_time() - TimeDelta::seconds(1),
                 attributes: Vec::new(),
                 events: Vec::new(),
                 error: None,

@@ -140,7 +140,7 @@ mod tests {
     const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318/");
 
     #[test]
-    fn spans_are_exported_only_with_an_endpoint_and_unless_disabled() {
+    fn spans_are_exported_if_an_endpoint_is_set_unless_disabled() {
         assert_eq!(read(&[]), Ok(None));
         let exporters = ["none", "console", "jaeger, zipkin"].map(|names| ("OTEL_TRACES_EXPORTER", names));
         for off in exporters.into_iter().chain([("OTEL_SDK_DISABLED", "True")]) {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_and_protocol_of_traces_take_precedence_over_the_general_ones() {
+    fn trace_specific_headers_and_protocol_override_the_general_ones() {
         let all = [("OTEL_EXPORTER_OTLP_HEADERS", "x=all"), ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")];
         let own = [
             ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "x=own"),

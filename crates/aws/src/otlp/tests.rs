@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 
 use super::*;
-use crate::tests::loopback::{Answer, Loopback, REFUSED_URL};
+use crate::tests::loopback::{Loopback, REFUSED_URL, ScriptedResponse};
 
 /// A timeout that is reached only if the code hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -72,7 +72,7 @@ fn an_hour_from_now() -> Timestamp {
     SystemClock.now() + TimeDelta::hours(1)
 }
 
-fn under_way(exporter: &Exporter) -> usize {
+fn exports_under_way(exporter: &Exporter) -> usize {
     CONCURRENT_EXPORTS_MAX - exporter.under_way.available_permits()
 }
 
@@ -104,7 +104,7 @@ async fn no_request_is_made_without_spans() {
     drop(tracer.take_ended());
     exporter.export_spans(&tracer, an_hour_from_now()).await;
     yield_now().await;
-    assert_eq!((collector.requests(), under_way(&exporter)), (0, 0));
+    assert_eq!((collector.requests(), exports_under_way(&exporter)), (0, 0));
 }
 
 #[tokio::test]
@@ -112,9 +112,9 @@ async fn an_export_continues_after_the_invocation_stops_waiting() {
     let collector = Collector::silent();
     let exporter = collector.exporter();
     exporter.export_spans(&tracer(), an_hour_from_now()).await;
-    assert_eq!((collector.requests(), under_way(&exporter)), (1, 1), "the invocation ended first");
+    assert_eq!((collector.requests(), exports_under_way(&exporter)), (1, 1), "the invocation ended first");
     collector.answers.add_permits(1);
-    wait_until(|| under_way(&exporter) == 0).await;
+    wait_until(|| exports_under_way(&exporter) == 0).await;
     assert_eq!((collector.answers.available_permits(), warned_at(&exporter)), (0, None));
 }
 
@@ -127,22 +127,22 @@ async fn a_slow_collector_receives_at_most_four_concurrent_exports() {
     }
     wait_until(|| warned_at(&exporter).is_some()).await;
     assert_eq!(
-        (collector.requests(), under_way(&exporter)),
+        (collector.requests(), exports_under_way(&exporter)),
         (CONCURRENT_EXPORTS_MAX, CONCURRENT_EXPORTS_MAX)
     );
-    assert_eq!(exporter.post_spans(Vec::new()).await, Err(NotExported::TooSlow));
+    assert_eq!(exporter.post_spans(Vec::new()).await, Err(ExportError::TooSlow));
 
     collector.answers.add_permits(CONCURRENT_EXPORTS_MAX + 1);
-    wait_until(|| under_way(&exporter) == 0).await;
+    wait_until(|| exports_under_way(&exporter) == 0).await;
     assert_eq!(exporter.post_spans(Vec::new()).await, Ok(()), "there is room for the next export");
 }
 
 #[tokio::test]
 async fn posted_spans_have_the_users_headers_and_can_be_decoded() {
-    let server = Loopback::start([Answer::new(200, &[], "")]).await;
+    let server = Loopback::start([ScriptedResponse::new(200, &[], "")]).await;
     let exporter = exporter(server.url());
     exporter.export_spans(&tracer(), an_hour_from_now()).await;
-    wait_until(|| under_way(&exporter) == 0).await;
+    wait_until(|| exports_under_way(&exporter) == 0).await;
     let request = server.request();
     assert_eq!(request.header("api-key"), ["k"]);
     assert_eq!(request.header("content-type"), ["application/x-protobuf"]);
@@ -155,22 +155,22 @@ async fn posted_spans_have_the_users_headers_and_can_be_decoded() {
 
 #[tokio::test]
 async fn a_failed_export_reports_its_reason() {
-    let refusing = Loopback::start([Answer::new(503, &[], "")]).await;
-    let closing = Loopback::start([Answer::closed()]).await;
+    let refusing = Loopback::start([ScriptedResponse::new(503, &[], "")]).await;
+    let closing = Loopback::start([ScriptedResponse::closed()]).await;
     for (endpoint, error) in [
-        (refusing.url(), NotExported::Refused(503)),
-        (closing.url(), NotExported::NotReached),
-        (REFUSED_URL, NotExported::NotReached),
-        ("no URL", NotExported::NotBuilt),
+        (refusing.url(), ExportError::Refused(503)),
+        (closing.url(), ExportError::NotReached),
+        (REFUSED_URL, ExportError::NotReached),
+        ("no URL", ExportError::NotBuilt),
     ] {
         let exporter = exporter(endpoint);
         assert_eq!(exporter.post_spans(Vec::new()).await, Err(error), "{endpoint}");
-        assert_eq!(under_way(&exporter), 0, "{endpoint}");
+        assert_eq!(exports_under_way(&exporter), 0, "{endpoint}");
     }
     let settings = OtlpSettings::clone(&exporter(REFUSED_URL).settings);
     let headers = vec![("x".to_owned(), "a\nb".to_owned())];
     let exporter = Exporter::new(OtlpSettings { headers, ..settings });
-    assert_eq!(exporter.post_spans(Vec::new()).await, Err(NotExported::NotBuilt));
+    assert_eq!(exporter.post_spans(Vec::new()).await, Err(ExportError::NotBuilt));
 }
 
 #[tokio::test]
@@ -189,11 +189,11 @@ async fn spans_rejected_in_a_200_response_count_as_lost() {
         (Vec::new(), false),
         (b"{}".to_vec(), false),
     ] {
-        assert_eq!(has_rejected(&answer), expected, "{answer:?}");
+        assert_eq!(has_rejected_spans(&answer), expected, "{answer:?}");
     }
-    for (rejected, expected) in [(1, Err(NotExported::Rejected)), (0, Ok(()))] {
+    for (rejected, expected) in [(1, Err(ExportError::Rejected)), (0, Ok(()))] {
         let body = String::from_utf8(answer(rejected, "no room")).unwrap();
-        let server = Loopback::start([Answer::new(200, &[], &body)]).await;
+        let server = Loopback::start([ScriptedResponse::new(200, &[], &body)]).await;
         assert_eq!(exporter(server.url()).post_spans(Vec::new()).await, expected);
     }
 }
@@ -201,12 +201,12 @@ async fn spans_rejected_in_a_200_response_count_as_lost() {
 /// A collector must not exhaust a function's memory.
 #[tokio::test]
 async fn an_endless_collector_response_is_cut_off_at_64_kib() {
-    let endless = Loopback::start([Answer::unfinished(200, ANSWER_BYTES_MAX + 1)]).await;
-    assert_eq!(exporter(endless.url()).post_spans(Vec::new()).await, Err(NotExported::AnswerTooLong));
-    let refusing = Loopback::start([Answer::unfinished(503, 0)]).await;
-    assert_eq!(exporter(refusing.url()).post_spans(Vec::new()).await, Err(NotExported::Refused(503)));
+    let endless = Loopback::start([ScriptedResponse::unfinished(200, ANSWER_BYTES_MAX + 1)]).await;
+    assert_eq!(exporter(endless.url()).post_spans(Vec::new()).await, Err(ExportError::AnswerTooLong));
+    let refusing = Loopback::start([ScriptedResponse::unfinished(503, 0)]).await;
+    assert_eq!(exporter(refusing.url()).post_spans(Vec::new()).await, Err(ExportError::Refused(503)));
     let longest = "x".repeat(ANSWER_BYTES_MAX);
-    let server = Loopback::start([Answer::new(200, &[], &longest)]).await;
+    let server = Loopback::start([ScriptedResponse::new(200, &[], &longest)]).await;
     assert_eq!(exporter(server.url()).post_spans(Vec::new()).await, Ok(()));
 }
 
@@ -217,7 +217,7 @@ async fn an_unreachable_collector_causes_one_warning_per_minute() {
     wait_until(|| warned_at(&exporter).is_some()).await;
     let first = warned_at(&exporter);
     exporter.export_spans(&tracer(), an_hour_from_now()).await;
-    wait_until(|| under_way(&exporter) == 0).await;
+    wait_until(|| exports_under_way(&exporter) == 0).await;
     assert_eq!(warned_at(&exporter), first, "less than a minute has passed");
 }
 
@@ -255,7 +255,7 @@ async fn dropped_spans_are_reported() {
 
 #[tokio::test]
 async fn user_headers_do_not_replace_protocol_headers() {
-    let server = Loopback::start([Answer::new(200, &[], "")]).await;
+    let server = Loopback::start([ScriptedResponse::new(200, &[], "")]).await;
     let settings = OtlpSettings::clone(&exporter(server.url()).settings);
     let headers = vec![("Content-Type".to_owned(), "text/plain".to_owned())];
     let exporter = Exporter::new(OtlpSettings { headers, ..settings });

@@ -97,7 +97,7 @@ fn resend_sender_ids_are_empty_or_a_list_of_roles() {
 }
 
 #[test]
-fn problems_of_several_functions_are_merged_without_duplicate_lines() {
+fn problems_from_several_functions_are_merged_without_duplicates() {
     let retrier = reader(&[]).read_settings(FailedMessageProcessorSettings::from_reader).unwrap_err();
     let processor = reader(&[]).read_settings(MessageProcessorSettings::with_target).unwrap_err();
     let error = retrier.merge_with(processor).to_string();
@@ -110,7 +110,7 @@ fn problems_of_several_functions_are_merged_without_duplicate_lines() {
 }
 
 #[test]
-fn a_refused_policy_is_reported_with_a_pointer() {
+fn a_refused_policy_is_reported_with_a_json_pointer() {
     let (source, intermediate, annotation) = (queue("source"), queue("intermediate"), queue("annotation"));
     let variables = [
         ("SOURCE_QUEUE_URL", source.as_str()),
@@ -172,7 +172,7 @@ fn an_async_retry_handler_requires_its_queues_and_functions_and_has_a_default_po
 }
 
 #[test]
-fn all_invalid_variables_of_an_async_retry_handler_are_listed_in_one_error() {
+fn all_invalid_async_retry_handler_variables_are_listed_in_one_error() {
     let functions = format!("{ORDERS},orders");
     let wrong = |policy| {
         let variables = [
@@ -542,7 +542,7 @@ fn function_modes(target: &TargetSettings) -> FunctionModes {
 }
 
 #[test]
-fn modes_require_a_lambda_function_and_durable_a_version_or_alias() {
+fn modes_require_a_function_and_durable_mode_requires_a_version_or_alias() {
     let (intermediate, annotation) = (queue("intermediate"), queue("annotation"));
     let with = |target, tenant_isolation, durable| {
         let variables = [
@@ -657,7 +657,7 @@ fn any_variables(names: &'static [&'static str]) -> impl Strategy<Value = Vec<(&
     })
 }
 
-fn read_from(variables: &[(&str, String)]) -> SettingsReader<'static> {
+fn owned_reader(variables: &[(&str, String)]) -> SettingsReader<'static> {
     let variables: Vec<_> =
         variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     SettingsReader::new(move |name| {
@@ -677,7 +677,7 @@ proptest! {
             "TARGET_TIMEOUT_SECONDS", "MAX_CONCURRENCY", "TARGET_HEADERS_SECRET_ARN",
         ]),
     ) {
-        match read_from(&variables).read_settings(MessageProcessorSettings::with_target) {
+        match owned_reader(&variables).read_settings(MessageProcessorSettings::with_target) {
             Ok((settings, target)) => {
                 let OnFailure::DelayedResend(DelayedResend(queues)) = &settings.on_failure else {
                     return Err(TestCaseError::fail("STRATEGY is not set"));
@@ -714,10 +714,10 @@ proptest! {
     }
 
     #[test]
-    fn accepted_settings_of_the_failed_message_processor_are_in_range(
+    fn accepted_settings_for_the_failed_message_processor_are_in_range(
         variables in any_variables(&["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL", "RETRY_POLICY"]),
     ) {
-        match read_from(&variables).read_settings(FailedMessageProcessorSettings::from_reader) {
+        match owned_reader(&variables).read_settings(FailedMessageProcessorSettings::from_reader) {
             Ok(settings) => {
                 let urls = [settings.source_queue_url, settings.intermediate_dlq_url, settings.annotation_queue_url];
                 prop_assert!(urls.iter().all(|url| is_queue_url(url)));
@@ -764,7 +764,7 @@ fn messages_without_an_envelope_are_accepted_if_enabled() {
 }
 
 #[test]
-fn invalid_settings_of_plain_messages_are_reported() {
+fn invalid_plain_message_settings_are_reported() {
     let wrong = |variables: &[(&str, &str)]| read_message_schema(variables).unwrap_err();
     let error = wrong(&[
         ("ENVELOPE", "optional"),
@@ -796,7 +796,7 @@ fn invalid_settings_of_plain_messages_are_reported() {
 }
 
 #[test]
-fn max_concurrency_and_other_log_levels_are_ignored_with_an_own_function() {
+fn max_concurrency_and_unknown_log_levels_are_ignored_for_user_functions() {
     const URL: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012/q";
     let queues = [SOURCE, ("INTERMEDIATE_DLQ_URL", URL), ("ANNOTATION_QUEUE_URL", URL)];
     let read = |more: &[(&'static str, &'static str)]| {
@@ -821,7 +821,7 @@ fn max_concurrency_and_other_log_levels_are_ignored_with_an_own_function() {
     );
 }
 
-fn annotator(variables: &[(&str, &str)]) -> Result<FinalDlqAnnotatorSettings, String> {
+fn read_annotator_settings(variables: &[(&str, &str)]) -> Result<FinalDlqAnnotatorSettings, String> {
     let url = queue("redeliver-prod-final-dlq");
     let all: Vec<_> =
         [("FINAL_DLQ_URL", url.as_str())].into_iter().chain(variables.iter().copied()).collect();
@@ -831,12 +831,15 @@ fn annotator(variables: &[(&str, &str)]) -> Result<FinalDlqAnnotatorSettings, St
 
 #[test]
 fn an_archive_has_a_bucket_and_optional_prefix_and_omissions() {
-    assert_eq!(annotator(&[]).unwrap().archive, None);
-    assert_eq!(annotator(&[("ARCHIVE_BUCKET", ""), ("ARCHIVE_PREFIX", "")]).unwrap().archive, None);
-    let bare = annotator(&[("ARCHIVE_BUCKET", "dead.letters-1")]).unwrap().archive.unwrap();
+    assert_eq!(read_annotator_settings(&[]).unwrap().archive, None);
+    assert_eq!(
+        read_annotator_settings(&[("ARCHIVE_BUCKET", ""), ("ARCHIVE_PREFIX", "")]).unwrap().archive,
+        None
+    );
+    let bare = read_annotator_settings(&[("ARCHIVE_BUCKET", "dead.letters-1")]).unwrap().archive.unwrap();
     assert_eq!(
         (bare.bucket.as_str(), bare.prefix.as_str(), bare.omit),
-        ("dead.letters-1", "", Omit::default())
+        ("dead.letters-1", "", OmitList::default())
     );
     assert_eq!(bare.bucket_owner.to_string(), "123456789012", "the account of the final DLQ");
     let full = [
@@ -845,15 +848,15 @@ fn an_archive_has_a_bucket_and_optional_prefix_and_omissions() {
         ("ARCHIVE_PREFIX", "team=orders/redeliver"),
         ("ARCHIVE_OMIT", "/data/email, /data/items/0/name"),
     ];
-    let full = annotator(&full).unwrap().archive.unwrap();
+    let full = read_annotator_settings(&full).unwrap().archive.unwrap();
     assert_eq!(full.bucket_owner.to_string(), "444455556666");
     assert_eq!(full.prefix.as_str(), "team=orders/redeliver/");
-    assert_eq!(full.omit, Omit::parse("/data/email,/data/items/0/name").unwrap());
+    assert_eq!(full.omit, OmitList::parse("/data/email,/data/items/0/name").unwrap());
 }
 
 #[test]
 fn each_invalid_archive_setting_is_reported() {
-    let wrong = |variables: &[(&str, &str)]| annotator(variables).unwrap_err();
+    let wrong = |variables: &[(&str, &str)]| read_annotator_settings(variables).unwrap_err();
     assert_eq!(
         wrong(&[("ARCHIVE_BUCKET_OWNER", "1"), ("ARCHIVE_PREFIX", "x"), ("ARCHIVE_OMIT", "/data")]),
         "- ARCHIVE_BUCKET_OWNER is set, but ARCHIVE_BUCKET is not; set both or neither\n\
@@ -921,13 +924,19 @@ fn each_invalid_archive_setting_is_reported() {
             )
         );
     }
-    assert!(annotator(&[("ARCHIVE_BUCKET", "letters"), ("ARCHIVE_OMIT", &vec!["/x"; 50].join(","))]).is_ok());
+    assert!(
+        read_annotator_settings(&[
+            ("ARCHIVE_BUCKET", "letters"),
+            ("ARCHIVE_OMIT", &vec!["/x"; 50].join(","))
+        ])
+        .is_ok()
+    );
     assert_eq!(with("ARCHIVE_OMIT", &vec!["/x"; 51].join(",")), "- ARCHIVE_OMIT has more than 50 entries");
 }
 
 #[test]
 fn notices_require_a_standard_topic_or_an_event_bus() {
-    let notify = |arn| annotator(&[("NOTIFY_ARN", arn)]).map(|settings| settings.notify);
+    let notify = |arn| read_annotator_settings(&[("NOTIFY_ARN", arn)]).map(|settings| settings.notify);
     assert_eq!(notify(""), Ok(None));
     for arn in [
         "arn:aws:sns:eu-central-1:123456789012:letters",

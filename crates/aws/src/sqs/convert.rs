@@ -11,7 +11,7 @@ use redeliver_core::message::packing::Batch;
 use redeliver_core::message::{Attribute, AttributeValue, Content, ReceivedMessage};
 use redeliver_core::ports::{EntryError, Fault, UnreadableMessage};
 
-use crate::received::{NotUnderstood, RawMessage, convert_attribute};
+use crate::received::{ConversionError, RawMessage, convert_attribute};
 
 /// Builds the entries of a request, with their indexes as ids.
 pub(super) fn send_entries(batch: Batch<'_>) -> Result<Vec<SendMessageBatchRequestEntry>, EntryError> {
@@ -19,7 +19,7 @@ pub(super) fn send_entries(batch: Batch<'_>) -> Result<Vec<SendMessageBatchReque
     entries
         .map(|(index, message)| send_entry(index, message.content()))
         .collect::<Result<_, _>>()
-        .map_err(|_| unbuilt_error())
+        .map_err(|_| build_failure())
 }
 
 fn send_entry(index: usize, content: &Content) -> Result<SendMessageBatchRequestEntry, BuildError> {
@@ -62,14 +62,14 @@ pub(super) fn describe_unreadable(message: &Message, readable_before: usize) -> 
     }
 }
 
-pub(super) fn convert_message(message: Message, queue_arn: &str) -> Result<ReceivedMessage, NotUnderstood> {
+pub(super) fn convert_message(message: Message, queue_arn: &str) -> Result<ReceivedMessage, ConversionError> {
     let attributes = message.message_attributes.unwrap_or_default().into_iter().map(|(name, value)| {
         let bytes = value.binary_value.map(Blob::into_inner);
         Ok((name, convert_attribute(Some(value.data_type), value.string_value, bytes)?))
     });
     let raw = RawMessage {
         message_id: message.message_id,
-        receipt_handle: message.receipt_handle.ok_or(NotUnderstood::Missing("receipt handle"))?,
+        receipt_handle: message.receipt_handle.ok_or(ConversionError::Missing("receipt handle"))?,
         body: message.body,
         attributes: attributes.collect::<Result<_, _>>()?,
         queue_arn: Some(queue_arn.to_owned()),
@@ -78,6 +78,6 @@ pub(super) fn convert_message(message: Message, queue_arn: &str) -> Result<Recei
     raw.into_received(|name| system.get(&MessageSystemAttributeName::from(name)).map(String::as_str))
 }
 
-pub(super) fn unbuilt_error() -> EntryError {
+pub(super) fn build_failure() -> EntryError {
     EntryError::new(Fault::Sender, "RequestNotBuilt")
 }

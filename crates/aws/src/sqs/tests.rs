@@ -10,7 +10,7 @@ use redeliver_core::ports::{Fault, QueueService as _, QueueSettings, RedriveSett
 use serde_json::{Value, json};
 
 use super::*;
-use crate::tests::loopback::{Answer, Loopback, REFUSED_URL};
+use crate::tests::loopback::{Loopback, REFUSED_URL, ScriptedResponse};
 
 const LONG: Duration = Duration::from_secs(60);
 const ARN: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
@@ -27,14 +27,14 @@ fn queue(server: &Loopback, timeout: Duration) -> SqsQueue {
     SqsQueue::new(client(server, timeout), queue_url(server), ARN)
 }
 
-fn answer(body: &Value) -> Answer {
-    Answer::new(200, &[("content-type", "application/x-amz-json-1.0")], &body.to_string())
+fn json_response(body: &Value) -> ScriptedResponse {
+    ScriptedResponse::new(200, &[("content-type", "application/x-amz-json-1.0")], &body.to_string())
 }
 
 /// Returns an error response to the entire request, with a message that must not be repeated.
-fn refusal(status: u16, code: &str) -> Answer {
+fn error_response(status: u16, code: &str) -> ScriptedResponse {
     let body = json!({ "__type": format!("com.amazonaws.sqs#{code}"), "message": "CANARY" });
-    Answer::new(status, &[("content-type", "application/x-amz-json-1.0")], &body.to_string())
+    ScriptedResponse::new(status, &[("content-type", "application/x-amz-json-1.0")], &body.to_string())
 }
 
 fn error(fault: Fault, code: &str) -> EntryError {

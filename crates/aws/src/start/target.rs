@@ -73,7 +73,7 @@ pub async fn start_own_function(
     observer: Arc<dyn Observer>,
 ) -> Result<Arc<OwnFunction>, StartError> {
     // Outside Lambda, the command might not be a Lambda runtime: it would never request an invocation, and
-    // `start_first` would wait forever.
+    // `start_first_process` would wait forever.
     check_started_by_lambda()?;
     let command = command.with_wrapper(settings.next_wrapper);
     let program = command.program.display().to_string();
@@ -81,8 +81,11 @@ pub async fn start_own_function(
     let processes = Processes::new(command, NonZeroU16::MIN).with_runtime_api(runtime_api.as_deref());
     let function = OwnFunction::new(processes, settings.handler_event).with_observer(observer);
     let function = Arc::new(function.with_source_queue(settings.source_queue_url.as_deref()));
-    let began =
-        function.runtime.start_first().await.map_err(|error| format!("cannot run {program}: {error}"))?;
+    let began = function
+        .runtime
+        .start_first_process()
+        .await
+        .map_err(|error| format!("cannot run {program}: {error}"))?;
     if let Err(ended) = began {
         stderr::write_line(format_args!("error: {program} exited during startup: {}", ended.describe_exit()));
         process::exit(ended.status.and_then(|status| status.code()).unwrap_or(1));

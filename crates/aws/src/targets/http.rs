@@ -123,7 +123,7 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
         }
         match (outcome, &self.error_excerpt) {
             (Err(error), Some(excerpt)) => {
-                let body = self.read_in_time(response, called.end).await;
+                let body = self.read_body_until(response, called.end).await;
                 Err(excerpt.add_to(error, &body))
             }
             (outcome, _) => {
@@ -136,7 +136,7 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
 
     /// Reads the body of an error response until the time limit. Returns an empty string if the body is not UTF-8. A
     /// truncated JSON document is invalid, so no value is extracted from it.
-    async fn read_in_time(&self, response: Response, end: Timestamp) -> String {
+    async fn read_body_until(&self, response: Response, end: Timestamp) -> String {
         let time = drain::TIMEOUT.min(time_until(self.clock.now(), end));
         let mut body = Vec::new();
         let read = read_to_end(response, |chunk| body.extend_from_slice(chunk));

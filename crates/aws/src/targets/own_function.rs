@@ -45,7 +45,7 @@ use uuid::Uuid;
 
 pub use answer::FunctionResponse;
 use answer::{outcomes_per_record, return_value, single_outcome};
-pub use process::{ReadOutput, RuntimeCommand};
+pub use process::{OutputReader, RuntimeCommand};
 pub use processes::{FunctionExit, Processes};
 use taken_as_success::shape_taken_as_success;
 
@@ -100,7 +100,7 @@ pub struct OwnFunction<R = Processes> {
     together: Mutex<Vec<WaitingRecord>>,
     observer: Option<Arc<dyn Observer>>,
     /// The shapes of responses that look like failure reports but count as successes.
-    taken_as_success: Mutex<BTreeSet<&'static str>>,
+    shapes_taken_as_success: Mutex<BTreeSet<&'static str>>,
 }
 
 /// A runtime that runs the user's function, one invocation per call.
@@ -182,7 +182,7 @@ impl<R: FunctionRuntime> OwnFunction<R> {
             source_queue: None,
             together: Mutex::default(),
             observer: None,
-            taken_as_success: Mutex::default(),
+            shapes_taken_as_success: Mutex::default(),
         }
     }
 
@@ -195,8 +195,8 @@ impl<R: FunctionRuntime> OwnFunction<R> {
 
     /// Returns the shapes of all responses so far that look like failure reports but count as successes.
     #[must_use]
-    pub fn taken_as_success(&self) -> Vec<&'static str> {
-        lock(&self.taken_as_success).iter().copied().collect()
+    pub fn shapes_taken_as_success(&self) -> Vec<&'static str> {
+        lock(&self.shapes_taken_as_success).iter().copied().collect()
     }
 
     /// Sets the URL of the source queue (`https://HOST/ACCOUNT/NAME`).
@@ -216,7 +216,7 @@ impl<R: FunctionRuntime> OwnFunction<R> {
         self.handler_event.max_concurrency()
     }
 
-    async fn call_one(&self, invocation: &Invocation<'_>) -> Result<(), HandlerError> {
+    async fn call_with_record(&self, invocation: &Invocation<'_>) -> Result<(), HandlerError> {
         let client_context = client_context(invocation.message);
         let trace = invocation.trace_context().map(|trace| trace.xray_header_for_lambda(None));
         let event = FunctionInvocation {
@@ -231,23 +231,23 @@ impl<R: FunctionRuntime> OwnFunction<R> {
         let id = &*invocation.record.sqs_message_id;
         let outcome = single_outcome(&answer, id);
         if outcome.is_ok() {
-            self.report_taken_as_success(&answer, &[id]);
+            self.report_shape_taken_as_success(&answer, &[id]);
         }
         outcome
     }
 
     /// Reports, once per shape, a response that looks like a failure report but counts as a success for all records.
-    fn report_taken_as_success(&self, answer: &FunctionResponse, ids: &[&str]) {
+    fn report_shape_taken_as_success(&self, answer: &FunctionResponse, ids: &[&str]) {
         let FunctionResponse::Response(body) = answer else { return };
         let Some(shape) = shape_taken_as_success(body, ids) else { return };
-        let is_new = lock(&self.taken_as_success).insert(shape);
+        let is_new = lock(&self.shapes_taken_as_success).insert(shape);
         if let (true, Some(observer)) = (is_new, &self.observer) {
             observer.observe(&DomainEvent::AnswerTakenAsSuccess { shape });
         }
     }
 
     /// Combines simultaneous calls into one invocation, which the first call starts.
-    async fn call_together(&self, invocation: &Invocation<'_>) -> Result<(), HandlerError> {
+    async fn call_in_batch(&self, invocation: &Invocation<'_>) -> Result<(), HandlerError> {
         let (answer, answered) = oneshot::channel();
         let sqs_message_id = invocation.record.sqs_message_id.clone();
         let (record, end) = (event::encode_record(invocation), invocation.end);
@@ -264,7 +264,7 @@ impl<R: FunctionRuntime> OwnFunction<R> {
             yield_now().await;
             let records = gathering.take_records();
             drop(gathering);
-            self.call_all(records, end).await;
+            self.call_with_records(records, end).await;
         }
         let broken_off = || HandlerError::transient("Timeout", "the invocation was cut off");
         answered.await.unwrap_or_else(|_| Err(broken_off()))
@@ -287,7 +287,7 @@ impl<R: FunctionRuntime> OwnFunction<R> {
         answer
     }
 
-    async fn call_all(&self, records: Vec<WaitingRecord>, end: Timestamp) {
+    async fn call_with_records(&self, records: Vec<WaitingRecord>, end: Timestamp) {
         let event = event::encode_event(records.iter().map(|waiting| &*waiting.record));
         let ids: Vec<_> = records.iter().map(|waiting| &*waiting.sqs_message_id).collect();
         let logs = records.iter().filter_map(|waiting| waiting.logs.as_ref());
@@ -295,7 +295,7 @@ impl<R: FunctionRuntime> OwnFunction<R> {
             Ok(answer) => {
                 let outcomes = outcomes_per_record(&answer, &ids);
                 if outcomes.iter().all(Result::is_ok) {
-                    self.report_taken_as_success(&answer, &ids);
+                    self.report_shape_taken_as_success(&answer, &ids);
                 }
                 outcomes
             }
@@ -324,8 +324,8 @@ impl<R: FunctionRuntime> Handler for OwnFunction<R> {
 
     async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), HandlerError> {
         match self.handler_event {
-            HandlerEvent::Record => self.call_one(&invocation).await,
-            HandlerEvent::Batch => self.call_together(&invocation).await,
+            HandlerEvent::Record => self.call_with_record(&invocation).await,
+            HandlerEvent::Batch => self.call_in_batch(&invocation).await,
         }
     }
 }

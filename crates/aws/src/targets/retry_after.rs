@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_above_a_year_is_a_timestamp() {
+    fn a_number_of_seconds_over_a_year_is_a_timestamp() {
         for value in ["784111777", "784111777.0", "784111777000"] {
             assert_eq!(delay_milliseconds(value), Some(90_000), "{value}");
         }

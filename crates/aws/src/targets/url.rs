@@ -148,7 +148,7 @@ mod tests {
 
     /// Notations that the URL Standard ("Host parsing") resolves to 127.0.0.1, ::1 or localhost.
     #[test]
-    fn loopback_addresses_in_any_notation_are_loopback() {
+    fn loopback_addresses_are_recognized_in_any_notation() {
         for (spelling, host) in [
             ("http://0x7f.1/", "127.0.0.1"),
             ("http://0X7F.0x0.0.01/", "127.0.0.1"),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_fragments_and_other_schemes_are_refused() {
+    fn a_url_with_credentials_or_a_fragment_or_another_scheme_is_refused() {
         assert_eq!(target_error("https://user:secret@example.com/"), TargetError::Credentials);
         assert_eq!(target_error("https://user@example.com/"), TargetError::Credentials);
         assert_eq!(target_error("https://example.com/#top"), TargetError::Fragment);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn function_arns_of_every_partition_are_accepted() {
+    fn function_arns_in_every_partition_are_accepted() {
         for arn in [
             "arn:aws:lambda:eu-central-1:123456789012:function:orders",
             "arn:aws-cn:lambda:cn-north-1:123456789012:function:orders:live",

@@ -50,7 +50,7 @@ impl OutcomeCounts {
         self.all += all;
     }
 
-    fn all_invalid(self) -> Option<u64> {
+    fn count_if_all_invalid(self) -> Option<u64> {
         are_all_invalid(self.invalid, self.all).then_some(self.all)
     }
 }
@@ -68,7 +68,7 @@ impl InvalidMessages {
     /// Ends a batch. Returns the line to log, at most once per environment.
     pub(super) fn end_batch(&mut self) -> Option<AllInvalidLine> {
         let batch = std::mem::take(&mut self.batch);
-        let messages = self.environment.all_invalid().or_else(|| batch.all_invalid())?;
+        let messages = self.environment.count_if_all_invalid().or_else(|| batch.count_if_all_invalid())?;
         let is_reported = std::mem::replace(&mut self.is_reported, true);
         (!is_reported)
             .then(|| AllInvalidLine { messages, remedy: describe_all_invalid(messages, DEPLOYED_SETTING) })

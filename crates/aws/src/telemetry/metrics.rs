@@ -177,24 +177,26 @@ impl EventReport {
         use Metric as M;
         match *event {
             Event::Processed { age_seconds, target_seconds, .. } => {
-                let age = real_seconds(M::MessageAgeSeconds, age_seconds);
-                let target = real_seconds(M::TargetSeconds, target_seconds);
+                let age = duration_measurement(M::MessageAgeSeconds, age_seconds);
+                let target = duration_measurement(M::TargetSeconds, target_seconds);
                 batch_event("processed", None, &[count_once(M::Processed), age, target])
             }
             Event::HandedOff { kind, age_seconds, .. } => {
-                let age = real_seconds(M::MessageAgeSeconds, age_seconds);
+                let age = duration_measurement(M::MessageAgeSeconds, age_seconds);
                 batch_event("handed_off", Some(kind), &[count_once(M::HandedOff), age])
             }
             Event::NotConfirmed { .. } => {
                 warning_event("not_confirmed", None, &[count_once(M::NotConfirmed)])
             }
             Event::RetryScheduled { retry_attempt, delay_seconds, age_seconds, .. } => {
-                let delay = whole_number(M::RetryDelaySeconds, delay_seconds.get().into());
-                let age = real_seconds(M::MessageAgeSeconds, age_seconds);
+                let delay = integer_measurement(M::RetryDelaySeconds, delay_seconds.get().into());
+                let age = duration_measurement(M::MessageAgeSeconds, age_seconds);
                 let by = attempt_range(retry_attempt);
                 batch_event("retry_scheduled", Some(by), &[count_once(M::RetriesScheduled), delay, age])
             }
-            Event::Hopped { messages } => batch_event("hopped", None, &[whole_number(M::Hops, messages)]),
+            Event::Hopped { messages } => {
+                batch_event("hopped", None, &[integer_measurement(M::Hops, messages)])
+            }
             Event::RetriedImmediately { .. } => {
                 batch_event("retried_immediately", None, &[count_once(M::ImmediateRetries)])
             }
@@ -206,25 +208,25 @@ impl EventReport {
             }
             Event::CircuitClosed { .. } => rare_event("circuit_closed", None, &[count_once(M::Probes)]),
             Event::Held { messages, longest_hold_seconds, .. } => {
-                let longest = whole_number(M::LongestHoldSeconds, longest_hold_seconds);
+                let longest = integer_measurement(M::LongestHoldSeconds, longest_hold_seconds);
                 batch_event(
                     "held",
                     None,
-                    &[whole_number(M::Held, messages), longest, count_once(M::CircuitOpen)],
+                    &[integer_measurement(M::Held, messages), longest, count_once(M::CircuitOpen)],
                 )
             }
             Event::RateLimited { messages, longest_hold_seconds, .. } => {
-                let longest = whole_number(M::LongestHoldSeconds, longest_hold_seconds);
-                batch_event("rate_limited", None, &[whole_number(M::Held, messages), longest])
+                let longest = integer_measurement(M::LongestHoldSeconds, longest_hold_seconds);
+                batch_event("rate_limited", None, &[integer_measurement(M::Held, messages), longest])
             }
             Event::NotNow { messages, longest_hold_seconds, .. } => {
-                let longest = whole_number(M::LongestHoldSeconds, longest_hold_seconds);
-                batch_event("not_now", None, &[whole_number(M::Held, messages), longest])
+                let longest = integer_measurement(M::LongestHoldSeconds, longest_hold_seconds);
+                batch_event("not_now", None, &[integer_measurement(M::Held, messages), longest])
             }
             Event::GivenUp { .. } => warning_event("given_up", None, &[count_once(M::GivenUp)]),
             Event::Blocked { .. } => warning_event("blocked", None, &[count_once(M::Blocked)]),
             Event::DeadLettered { error_type, age_seconds, .. } => {
-                let age = real_seconds(M::MessageAgeSeconds, age_seconds);
+                let age = duration_measurement(M::MessageAgeSeconds, age_seconds);
                 // A code from a later version is not a value of the dimension and would be billed as another metric.
                 let by = Some(error_type).filter(|code| ERROR_TYPE.values.contains(code));
                 warning_event("dead_lettered", by, &[count_once(M::DeadLettered), age])
@@ -233,8 +235,12 @@ impl EventReport {
                 warning_event("arrived_by_redrive", None, &[count_once(M::ArrivedByRedrive)])
             }
             Event::ReceivedAgain { receive_count, age_seconds, .. } => {
-                let age = real_seconds(M::MessageAgeSeconds, age_seconds);
-                warning_event("received_again", None, &[whole_number(M::ReceiveCount, receive_count), age])
+                let age = duration_measurement(M::MessageAgeSeconds, age_seconds);
+                warning_event(
+                    "received_again",
+                    None,
+                    &[integer_measurement(M::ReceiveCount, receive_count), age],
+                )
             }
             Event::UnreadableRecord { .. } => {
                 warning_event("unreadable_record", None, &[count_once(M::UnreadableRecord)])
@@ -279,14 +285,14 @@ fn warning_event(event: &'static str, by: Option<&'static str>, metrics: &[Measu
 }
 
 fn count_once(metric: Metric) -> Measurement {
-    whole_number(metric, 1)
+    integer_measurement(metric, 1)
 }
 
-fn whole_number(metric: Metric, count: u32) -> Measurement {
+fn integer_measurement(metric: Metric, count: u32) -> Measurement {
     Measurement { metric, value: MetricValue::Whole(count) }
 }
 
-fn real_seconds(metric: Metric, seconds: f64) -> Measurement {
+fn duration_measurement(metric: Metric, seconds: f64) -> Measurement {
     Measurement { metric, value: MetricValue::Real(seconds) }
 }
 

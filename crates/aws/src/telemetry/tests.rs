@@ -47,7 +47,7 @@ fn own_line(event: Event) -> Value {
 }
 
 /// Returns the line for one event.
-fn line(event: Event) -> Value {
+fn only_line(event: Event) -> Value {
     let line = log_lines(&[event]);
     assert_eq!(line.find('\n'), Some(line.len() - 1), "a single, terminated line: {line}");
     serde_json::from_str(&line).unwrap()
@@ -84,14 +84,14 @@ fn directive(dimensions: &Value, metrics: &Value) -> Value {
 /// Declares the counter with an additional dimension and the rest with only the function as their dimension.
 fn counter_directives(dimension: &str, counter: &str, rest: &Value) -> Value {
     let dimensions = json!([["Function"], ["Function", dimension]]);
-    json!([directive(&dimensions, &json!([count(counter)])), directive(&json!([["Function"]]), rest)])
+    json!([directive(&dimensions, &json!([count_metric(counter)])), directive(&json!([["Function"]]), rest)])
 }
 
-fn count(name: &str) -> Value {
+fn count_metric(name: &str) -> Value {
     json!({ "Name": name, "Unit": "Count" })
 }
 
-fn seconds(name: &str) -> Value {
+fn seconds_metric(name: &str) -> Value {
     json!({ "Name": name, "Unit": "Seconds" })
 }
 
@@ -181,7 +181,7 @@ fn received_again_event() -> Event {
     Event::ReceivedAgain { sqs_message_id, receive_count: 5, age_seconds: 900.000_4 }
 }
 
-fn unreadable_record() -> Event {
+fn unreadable_record_event() -> Event {
     Event::UnreadableRecord { sqs_message_id: "sqs".to_owned() }
 }
 
@@ -220,7 +220,7 @@ fn seconds_are_rounded_to_milliseconds() {
     let event = Event::Processed { message_id, retry_attempt: 2, age_seconds, target_seconds };
     let own = own_line(event.clone());
     assert_eq!((&own["age_seconds"], &own["target_seconds"]), (&json!(3.272), &json!(0.028)));
-    let line = line(event);
+    let line = only_line(event);
     assert_eq!((&line["MessageAgeSeconds"], &line["TargetSeconds"]), (&json!(3.272), &json!(0.028)));
 }
 
@@ -241,8 +241,8 @@ fn an_unconfirmed_send_has_a_line() {
     let fields = json!({
         "sqs_message_id": "sqs", "send": "hand-off", "code": "EntryNotAnswered", "NotConfirmed": 1,
     });
-    let metrics = json!([count("NotConfirmed")]);
-    assert_eq!(line(not_confirmed_event()), expected_line("WARN", "not_confirmed", fields, &metrics));
+    let metrics = json!([count_metric("NotConfirmed")]);
+    assert_eq!(only_line(not_confirmed_event()), expected_line("WARN", "not_confirmed", fields, &metrics));
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn an_immediate_retry_has_a_line() {
 
 #[test]
 fn a_thousand_attempts_map_to_few_dimension_values() {
-    let range = |attempt| line(retry_scheduled_event(attempt))["RetryAttempt"].clone();
+    let range = |attempt| only_line(retry_scheduled_event(attempt))["RetryAttempt"].clone();
     let ranges =
         [(0, "0"), (10, "10"), (11, "11-100"), (100, "11-100"), (101, "101-1000"), (1000, "101-1000")];
     for (attempt, expected) in ranges {
@@ -274,7 +274,7 @@ fn a_thousand_attempts_map_to_few_dimension_values() {
 }
 
 #[test]
-fn a_given_up_message_has_a_line() {
+fn a_message_given_up_on_has_a_line() {
     let fields = |message_id: Option<String>| {
         let mut fields = json!({
             "sqs_message_id": "sqs", "error_type": "INVALID_MESSAGE_FORMAT",
@@ -286,8 +286,11 @@ fn a_given_up_message_has_a_line() {
         fields
     };
     for id in [None, Some(message_id())] {
-        let metrics = json!([count("GivenUp")]);
-        assert_eq!(line(given_up_event(id.clone())), expected_line("WARN", "given_up", fields(id), &metrics));
+        let metrics = json!([count_metric("GivenUp")]);
+        assert_eq!(
+            only_line(given_up_event(id.clone())),
+            expected_line("WARN", "given_up", fields(id), &metrics)
+        );
     }
 }
 
@@ -296,7 +299,10 @@ fn a_blocked_group_has_a_line() {
     let fields = json!({
         "message_id": message_id(), "sqs_message_id": "sqs", "error_type": "MESSAGE_EXPIRED", "Blocked": 1,
     });
-    assert_eq!(line(blocked_event()), expected_line("WARN", "blocked", fields, &json!([count("Blocked")])));
+    assert_eq!(
+        only_line(blocked_event()),
+        expected_line("WARN", "blocked", fields, &json!([count_metric("Blocked")]))
+    );
 }
 
 #[test]
@@ -306,9 +312,10 @@ fn a_dead_letter_has_a_line() {
         "retry_attempt": 5, "age_seconds": 3600.0, "ErrorType": "RETRY_ATTEMPT_EXCEEDED", "DeadLettered": 1,
         "MessageAgeSeconds": 3600.0,
     });
-    let metrics = counter_directives("ErrorType", "DeadLettered", &json!([seconds("MessageAgeSeconds")]));
+    let metrics =
+        counter_directives("ErrorType", "DeadLettered", &json!([seconds_metric("MessageAgeSeconds")]));
     assert_eq!(
-        line(dead_lettered_event()),
+        only_line(dead_lettered_event()),
         expected_line_with_directives("WARN", "dead_lettered", fields, &metrics)
     );
 }
@@ -316,14 +323,17 @@ fn a_dead_letter_has_a_line() {
 #[test]
 fn redriven_and_unreadable_records_have_lines() {
     let fields = json!({ "sqs_message_id": "sqs", "receive_count": 2, "ArrivedByRedrive": 1 });
-    let metrics = json!([count("ArrivedByRedrive")]);
+    let metrics = json!([count_metric("ArrivedByRedrive")]);
     assert_eq!(
-        line(arrived_by_redrive_event()),
+        only_line(arrived_by_redrive_event()),
         expected_line("WARN", "arrived_by_redrive", fields, &metrics)
     );
     let fields = json!({ "sqs_message_id": "sqs", "UnreadableRecord": 1 });
-    let metrics = json!([count("UnreadableRecord")]);
-    assert_eq!(line(unreadable_record()), expected_line("WARN", "unreadable_record", fields, &metrics));
+    let metrics = json!([count_metric("UnreadableRecord")]);
+    assert_eq!(
+        only_line(unreadable_record_event()),
+        expected_line("WARN", "unreadable_record", fields, &metrics)
+    );
 }
 
 #[test]
@@ -341,8 +351,8 @@ fn poller_failures_have_lines() {
         ),
         ("not_deleted", json!({ "sqs_message_id": "sqs", "NotDeleted": 1 }), "NotDeleted"),
     ]
-    .map(|(name, fields, metric)| expected_line("WARN", name, fields, &json!([count(metric)])));
-    assert_eq!(poller_events().map(line), expected);
+    .map(|(name, fields, metric)| expected_line("WARN", name, fields, &json!([count_metric(metric)])));
+    assert_eq!(poller_events().map(only_line), expected);
 }
 
 #[test]
@@ -351,7 +361,7 @@ fn hopped_messages_have_a_line_without_metrics() {
 }
 
 #[test]
-fn the_events_of_an_outage_have_lines() {
+fn outage_events_have_lines() {
     let expected = [
         expected_line(
             "WARN",
@@ -359,7 +369,7 @@ fn the_events_of_an_outage_have_lines() {
             json!({
                 "outages": 10, "error_type": "HttpStatus.503", "probe_in_seconds": 14.5, "CircuitOpen": 1,
             }),
-            &json!([count("CircuitOpen")]),
+            &json!([count_metric("CircuitOpen")]),
         ),
         line_without_metrics(
             "held",
@@ -373,26 +383,27 @@ fn the_events_of_an_outage_have_lines() {
             "INFO",
             "probe_failed",
             json!({ "error_type": "Timeout", "probe_in_seconds": 29.5, "Probes": 1, "CircuitOpen": 1 }),
-            &json!([count("Probes"), count("CircuitOpen")]),
+            &json!([count_metric("Probes"), count_metric("CircuitOpen")]),
         ),
         expected_line(
             "INFO",
             "circuit_closed",
             json!({ "open_seconds": 90.5, "probes": 4, "Probes": 1 }),
-            &json!([count("Probes")]),
+            &json!([count_metric("Probes")]),
         ),
     ];
     let [opened, held, not_now, failed, closed] = outage_events();
-    let written = [line(opened), own_line(held), own_line(not_now), line(failed), line(closed)];
+    let written =
+        [only_line(opened), own_line(held), own_line(not_now), only_line(failed), only_line(closed)];
     assert_eq!(written, expected);
 }
 
 #[test]
-fn the_longest_hold_of_held_messages_is_a_metric() {
+fn the_longest_message_hold_is_a_metric() {
     let [_, held, ..] = outage_events();
     let limited = Event::RateLimited { messages: 9, limited_seconds: 45.0, longest_hold_seconds: 4320 };
     for event in [held, limited] {
-        let line = line(event);
+        let line = only_line(event);
         assert_eq!((&line["Held"], &line["LongestHoldSeconds"]), (&json!(9), &json!(4320)));
     }
 }
@@ -406,16 +417,16 @@ fn a_repeatedly_received_message_has_a_line() {
         "ReceiveCount": 5,
         "MessageAgeSeconds": 900.0,
     });
-    let metrics = json!([count("ReceiveCount"), seconds("MessageAgeSeconds")]);
-    assert_eq!(line(received_again_event()), expected_line("WARN", "received_again", fields, &metrics));
+    let metrics = json!([count_metric("ReceiveCount"), seconds_metric("MessageAgeSeconds")]);
+    assert_eq!(only_line(received_again_event()), expected_line("WARN", "received_again", fields, &metrics));
 }
 
 #[test]
-fn a_failed_refresh_of_a_secret_has_a_line() {
+fn a_failed_secret_refresh_has_a_line() {
     let fields = json!({ "code": "AccessDeniedException", "HeadersNotRefreshed": 1 });
-    let metrics = json!([count("HeadersNotRefreshed")]);
+    let metrics = json!([count_metric("HeadersNotRefreshed")]);
     assert_eq!(
-        line(headers_not_refreshed_event()),
+        only_line(headers_not_refreshed_event()),
         expected_line("WARN", "headers_not_refreshed", fields, &metrics)
     );
 }
@@ -434,9 +445,9 @@ fn answer_taken_as_success_event() -> Event {
 #[test]
 fn a_response_taken_as_success_has_a_line() {
     let fields = json!({ "shape": "BatchItemFailures", "AnswerTakenAsSuccess": 1 });
-    let metrics = json!([count("AnswerTakenAsSuccess")]);
+    let metrics = json!([count_metric("AnswerTakenAsSuccess")]);
     let expected = expected_line("WARN", "answer_taken_as_success", fields, &metrics);
-    assert_eq!(line(answer_taken_as_success_event()), expected);
+    assert_eq!(only_line(answer_taken_as_success_event()), expected);
 }
 
 /// Returns one event of each kind.
@@ -452,7 +463,7 @@ fn all_events() -> Vec<Event> {
         dead_lettered_event(),
         arrived_by_redrive_event(),
         received_again_event(),
-        unreadable_record(),
+        unreadable_record_event(),
         headers_not_refreshed_event(),
         retry_after_unreadable_event(),
         answer_taken_as_success_event(),
@@ -481,22 +492,22 @@ fn archive_and_notice_events_have_lines() {
             "WARN",
             "archive_refused",
             json!({ "sqs_message_id": "sqs", "code": "AccessDenied", "ArchiveRefused": 1 }),
-            &json!([count("ArchiveRefused")]),
+            &json!([count_metric("ArchiveRefused")]),
         ),
         expected_line(
             "INFO",
             "notice_published",
             json!({ "fingerprint": "0a1b", "Notices": 1 }),
-            &json!([count("Notices")]),
+            &json!([count_metric("Notices")]),
         ),
         expected_line(
             "WARN",
             "notice_refused",
             json!({ "fingerprint": "0a1b", "code": "AccessDenied", "NoticeRefused": 1 }),
-            &json!([count("NoticeRefused")]),
+            &json!([count_metric("NoticeRefused")]),
         ),
     ];
-    assert_eq!(archive_events().map(line), expected);
+    assert_eq!(archive_events().map(only_line), expected);
 }
 
 fn outage_events() -> [Event; 5] {
@@ -515,7 +526,7 @@ fn outage_events() -> [Event; 5] {
 fn every_line_is_valid_embedded_metric_format() {
     let all = all_events();
     let many: Vec<_> = all.iter().cycle().take(101 * all.len()).cloned().collect();
-    for line in all.into_iter().map(line).chain(parse_lines(&log_lines(&many))) {
+    for line in all.into_iter().map(only_line).chain(parse_lines(&log_lines(&many))) {
         assert!(line["_aws"]["Timestamp"].is_u64(), "{line}");
         let directives = line["_aws"]["CloudWatchMetrics"].as_array().unwrap();
         for directive in directives {

@@ -14,7 +14,7 @@ pub(crate) fn hmac_sha256(key: &[u8], message: &[u8]) -> Vec<u8> {
 
 /// RFC 4231, test cases 2 and 6.
 #[test]
-fn hmac_matches_the_test_vectors_of_the_rfc() {
+fn hmac_matches_the_rfc_test_vectors() {
     let hex = |bytes: Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     assert_eq!(
         hex(hmac_sha256(b"Jefe", b"what do ya want for nothing?")),

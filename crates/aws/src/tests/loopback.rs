@@ -30,7 +30,7 @@ pub(crate) fn timeouts() -> impl Iterator<Item = Duration> {
 }
 
 /// The scripted reaction to one request.
-pub(crate) struct Answer {
+pub(crate) struct ScriptedResponse {
     bytes: Vec<u8>,
     then: ConnectionAction,
 }
@@ -47,15 +47,15 @@ enum ConnectionAction {
     Drip,
 }
 
-impl Answer {
+impl ScriptedResponse {
     /// Returns a complete response, after which the connection is closed.
     pub(crate) fn new(status: u16, headers: &[(&str, &str)], body: &str) -> Self {
         let headers = [&[("connection", "close")][..], headers].concat();
-        Self { then: ConnectionAction::Close, ..Self::kept(status, &headers, body) }
+        Self { then: ConnectionAction::Close, ..Self::keep_alive(status, &headers, body) }
     }
 
     /// Returns a complete response, after which the connection serves the next request.
-    pub(crate) fn kept(status: u16, headers: &[(&str, &str)], body: &str) -> Self {
+    pub(crate) fn keep_alive(status: u16, headers: &[(&str, &str)], body: &str) -> Self {
         let mut bytes = head(status, headers, body.len());
         bytes.extend(body.bytes());
         Self { bytes, then: ConnectionAction::Keep }
@@ -90,11 +90,11 @@ impl Answer {
 
     /// Like [`Self::unfinished`] with ten bytes, but then closes the connection.
     pub(crate) fn cut_off(status: u16) -> Self {
-        Self::unfinished(status, 10).and_closed()
+        Self::unfinished(status, 10).then_closed()
     }
 
     /// Closes the connection after sending the bytes.
-    pub(crate) fn and_closed(self) -> Self {
+    pub(crate) fn then_closed(self) -> Self {
         Self { then: ConnectionAction::Close, ..self }
     }
 
@@ -162,17 +162,19 @@ struct Observations {
     changed: Notify,
 }
 
-type Script = Arc<Mutex<dyn FnMut(&Request) -> Answer + Send>>;
+type Script = Arc<Mutex<dyn FnMut(&Request) -> ScriptedResponse + Send>>;
 
 impl Loopback {
     /// Starts the server. After the last response, it still records requests, but closes their connections.
-    pub(crate) async fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
+    pub(crate) async fn start(answers: impl IntoIterator<Item = ScriptedResponse>) -> Self {
         let mut answers = answers.into_iter().collect::<Vec<_>>().into_iter();
-        Self::start_with_script(move |_| answers.next().unwrap_or_else(Answer::closed)).await
+        Self::start_with_script(move |_| answers.next().unwrap_or_else(ScriptedResponse::closed)).await
     }
 
     /// Starts a server that selects the response based on the request.
-    pub(crate) async fn start_with_script(script: impl FnMut(&Request) -> Answer + Send + 'static) -> Self {
+    pub(crate) async fn start_with_script(
+        script: impl FnMut(&Request) -> ScriptedResponse + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let seen = Arc::new(Observations::default());
@@ -184,7 +186,7 @@ impl Loopback {
     /// busy machine, the timeout might expire before the request is sent; the call is then repeated with twice the
     /// timeout.
     pub(crate) async fn call_until_timeout<T>(
-        answer: impl Fn() -> Answer,
+        answer: impl Fn() -> ScriptedResponse,
         call: impl AsyncFn(&Self, Duration) -> T,
     ) -> (T, Self) {
         for timeout in timeouts() {
@@ -220,12 +222,12 @@ impl Loopback {
     }
 
     /// Returns the number of times that the client hung up before the end of a response.
-    pub(crate) fn left(&self) -> usize {
+    pub(crate) fn hangups(&self) -> usize {
         self.seen.left.load(SeqCst)
     }
 
     /// Waits until the server's observations satisfy `is_seen`.
-    pub(crate) async fn until(&self, is_seen: impl Fn(&Self) -> bool) {
+    pub(crate) async fn wait_until(&self, is_seen: impl Fn(&Self) -> bool) {
         let seen = async {
             loop {
                 let changed = self.seen.changed.notified();
@@ -275,8 +277,8 @@ async fn serve(listener: TcpListener, script: Script, seen: Arc<Observations>) {
 }
 
 async fn serve_connection(mut stream: TcpStream, script: Script, seen: Arc<Observations>) {
-    while let Some(request) = read(&mut stream).await {
-        let Answer { bytes, then } = (script.lock().unwrap())(&request);
+    while let Some(request) = read_request(&mut stream).await {
+        let ScriptedResponse { bytes, then } = (script.lock().unwrap())(&request);
         seen.requests.lock().unwrap().push(request);
         seen.changed.notify_waiters();
         // The client may hang up early.
@@ -304,7 +306,7 @@ async fn drip(stream: &mut TcpStream) {
 }
 
 /// Reads a request. Returns `None` if the connection ends first.
-async fn read(stream: &mut TcpStream) -> Option<Request> {
+async fn read_request(stream: &mut TcpStream) -> Option<Request> {
     let mut bytes = Vec::new();
     let head_bytes = loop {
         if let Some(position) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {

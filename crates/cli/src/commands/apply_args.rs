@@ -23,7 +23,7 @@ impl ApplyArgs {
     }
 
     /// Reminds the user, after a non-empty plan that was only printed, that nothing was done.
-    pub(crate) fn remark_nothing_done(self, is_something_planned: bool) {
+    pub(crate) fn remind_to_apply(self, is_something_planned: bool) {
         if is_something_planned && !self.apply {
             stderr::remark("nothing was done: add --apply");
         }

@@ -31,7 +31,8 @@ use redeliver_operator::audit::{
 use redeliver_operator::dead_letter::{ShowOptions, suggest_edit};
 use redeliver_operator::next_command::NextCommand;
 use redeliver_operator::sentences::{
-    describe_causes_beyond_table, describe_still_hidden as still_hidden_in_words, describe_unjudged_messages,
+    describe_causes_beyond_table_limit, describe_still_hidden_messages as still_hidden_in_words,
+    describe_unjudged_messages,
 };
 use redeliver_operator::terminal::remaining::RemainingTime;
 use redeliver_operator::terminal::signals;
@@ -41,7 +42,7 @@ use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 /// Reads the queue and prints a report.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     if let (Some(fingerprint), Some(file)) = (&arguments.resolved, &arguments.known_causes) {
-        return record_resolved(arguments, fingerprint, file).await;
+        return record_resolution(arguments, fingerprint, file).await;
     }
     let audited = run_audit(arguments).await?;
     let AuditResult { report, missing, output_closed, still_hidden, remarks, .. } = &audited;
@@ -54,7 +55,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     let is_known = is_in_table || *output_closed;
     // With --known-causes the sentence is printed once per day, since cron mails all output.
     if let Some(sentence) =
-        report.describe_deleted_soon().filter(|_| !is_known && arguments.known_causes.is_none())
+        report.describe_expiring_messages().filter(|_| !is_known && arguments.known_causes.is_none())
     {
         stderr::warning(sentence);
     }
@@ -149,7 +150,7 @@ fn exit_code(audited: &AuditResult) -> ExitCode {
 }
 
 /// Marks a cause as resolved in the file of known causes.
-async fn record_resolved(
+async fn record_resolution(
     arguments: &Arguments,
     fingerprint: &str,
     file: &Path,
@@ -181,14 +182,14 @@ async fn run_audit(arguments: &Arguments) -> Result<AuditResult, CommandFailure>
         period: arguments.period,
         pick: match &arguments.show {
             Some(id) => Pick::with_id(id),
-            None => arguments.selection.pick()?,
+            None => arguments.selection.build_pick()?,
         },
         max: arguments.selection.max(),
         known_causes: arguments.known_causes.as_deref(),
         save: arguments.save.as_deref(),
     };
     let interrupt = signals::stop_on_signal("interrupted: returning the messages to the queue")?;
-    let mut stop = Box::pin(interrupt.wait_requested());
+    let mut stop = Box::pin(interrupt.wait_until_requested());
     let mut open = request.open(stop.as_mut()).await?;
     let known_causes = open.known_causes.take();
     let mut output = open_output(arguments)?;
@@ -231,7 +232,7 @@ fn print_new_causes(
     known: &KnownCauses,
     AuditResult { report, output_closed, .. }: &AuditResult,
 ) {
-    describe_causes_beyond_table(&report.groups).iter().for_each(stderr::warning);
+    describe_causes_beyond_table_limit(&report.groups).iter().for_each(stderr::warning);
     if !output_closed && !arguments.is_table_on_stdout() {
         known_causes::new_cause_lines(known, report).iter().for_each(stderr::warning);
     }

@@ -8,7 +8,7 @@ use redeliver_operator::files::{FileError, read_schema, read_text};
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::sentences::describe_all_invalid;
 use redeliver_operator::terminal::escape::{escape_line, escape_lines};
-use redeliver_operator::terminal::help::{Closing, VALIDATE};
+use redeliver_operator::terminal::help::{HelpFooter, VALIDATE};
 use redeliver_operator::terminal::output::PrintArgs;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::format_count;
@@ -16,7 +16,7 @@ use redeliver_operator::{CommandFailure, ExitCode};
 use serde::Serialize;
 
 /// The closing text of the help for `check`.
-const CLOSING: Closing = Closing {
+const CLOSING: HelpFooter = HelpFooter {
     command: "check",
     page: "send",
     examples: &[

@@ -2,12 +2,12 @@
 
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};
-use redeliver_operator::terminal::help::Closing;
+use redeliver_operator::terminal::help::HelpFooter;
 use redeliver_operator::terminal::output::OutputArgs;
 use redeliver_operator::{CommandFailure, ExitCode};
 
 /// The closing text of the help for `completions`.
-const CLOSING: Closing = Closing {
+const CLOSING: HelpFooter = HelpFooter {
     command: "completions",
     page: "install",
     examples: &[

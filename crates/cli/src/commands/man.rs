@@ -7,12 +7,12 @@ use clap::{Args, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 use redeliver_dead_letters::files::publish_file;
-use redeliver_operator::files::write_error;
-use redeliver_operator::terminal::help::Closing;
+use redeliver_operator::files::unwritable_file_error;
+use redeliver_operator::terminal::help::HelpFooter;
 use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 
 /// The closing text of the help for `man`.
-const CLOSING: Closing = Closing {
+const CLOSING: HelpFooter = HelpFooter {
     command: "man",
     page: "install",
     examples: &["redeliver man ~/.local/share/man/man1", "redeliver man man1 && man man1/redeliver-send.1"],
@@ -45,7 +45,7 @@ pub fn main(arguments: &Arguments, command: Command) -> Result<ExitCode, Command
 }
 
 fn write_pages(directory: &Path, command: Command) -> Result<(), CommandFailure> {
-    std::fs::create_dir_all(directory).map_err(|error| write_error(directory, &error))?;
+    std::fs::create_dir_all(directory).map_err(|error| unwritable_file_error(directory, &error))?;
     let mut program = command.disable_help_subcommand(true);
     program.build();
     let source = format!("{} {}", program.get_name(), program.get_version().unwrap_or_default());

@@ -4,7 +4,7 @@
 use clap::Args;
 use redeliver_operator::pause::{MappingChange, MappingState, SwitchReport, switch_readers};
 use redeliver_operator::queues::{AwsConnection, QueueSelection};
-use redeliver_operator::terminal::help::Closing;
+use redeliver_operator::terminal::help::HelpFooter;
 use redeliver_operator::terminal::output::PrintArgs;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{CommandFailure, ExitCode};
@@ -14,7 +14,7 @@ use super::apply_args::ApplyArgs;
 const SWITCH: &str = "Switch";
 
 /// The closing text of the help for `pause`.
-const PAUSE: Closing = Closing {
+const PAUSE: HelpFooter = HelpFooter {
     command: "pause",
     page: "operate/pause",
     examples: &[
@@ -48,7 +48,7 @@ const PAUSE: Closing = Closing {
 };
 
 /// The closing text of the help for `resume`.
-const RESUME: Closing = Closing {
+const RESUME: HelpFooter = HelpFooter {
     command: "resume",
     page: "operate/pause",
     examples: &[
@@ -151,7 +151,7 @@ fn print_switch_report(
             error.as_deref().unwrap_or_default()
         ));
     }
-    which.apply.remark_nothing_done(report.mappings.iter().any(|changed| changed.from != changed.to));
+    which.apply.remind_to_apply(report.mappings.iter().any(|changed| changed.from != changed.to));
     for queue in &report.without_mapping {
         stderr::warning(queue.explain_remedy(wanted));
     }

@@ -3,12 +3,12 @@
 use clap::Args;
 use redeliver_operator::permissions::{PolicyCommand, PolicyNames, build_policy};
 use redeliver_operator::queues::{AwsConnection, DeploymentArgs};
-use redeliver_operator::terminal::help::Closing;
+use redeliver_operator::terminal::help::HelpFooter;
 use redeliver_operator::terminal::output::OutputArgs;
 use redeliver_operator::{CommandFailure, ExitCode};
 
 /// The closing text of the help for `permissions`.
-const CLOSING: Closing = Closing {
+const CLOSING: HelpFooter = HelpFooter {
     command: "permissions",
     page: "deploy/permissions",
     examples: &[

@@ -6,13 +6,13 @@ use clap::Args;
 use redeliver_operator::next_command::NextCommand;
 use redeliver_operator::preflight::run_preflight;
 use redeliver_operator::queues::{AwsConnection, NamedDeployment};
-use redeliver_operator::terminal::help::{Closing, VALIDATE};
+use redeliver_operator::terminal::help::{HelpFooter, VALIDATE};
 use redeliver_operator::terminal::output::PrintArgs;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{CommandFailure, ExitCode};
 
 /// The closing text of the help for `preflight`.
-const CLOSING: Closing = Closing {
+const CLOSING: HelpFooter = HelpFooter {
     command: "preflight",
     page: "operate/pause",
     examples: &[

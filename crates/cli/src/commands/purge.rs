@@ -10,8 +10,8 @@ use redeliver_dead_letters::purge::PurgeReport;
 use redeliver_operator::archive::BucketOwnerArgs;
 use redeliver_operator::purge::{PurgeOutcome, PurgeRequest};
 use redeliver_operator::queues::{DeadLetterQueue, account};
-use redeliver_operator::sentences::{describe_incompleteness, describe_still_hidden};
-use redeliver_operator::terminal::help::Closing;
+use redeliver_operator::sentences::{describe_incompleteness, describe_still_hidden_messages};
+use redeliver_operator::terminal::help::HelpFooter;
 use redeliver_operator::terminal::layout::TextLayout;
 use redeliver_operator::terminal::output::PrintArgs;
 use redeliver_operator::terminal::signals::stop_on_signal;
@@ -24,7 +24,7 @@ use crate::commands::audit::format_groups;
 use crate::commands::selection_args::SelectionArgs;
 
 /// The closing text of the help for `purge`.
-const CLOSING: Closing = Closing {
+const CLOSING: HelpFooter = HelpFooter {
     command: "purge",
     page: "operate/purge",
     examples: &[
@@ -99,7 +99,7 @@ async fn run_purge(arguments: &Arguments) -> Result<PurgeOutcome, CommandFailure
     arguments.printing.check_destination()?;
     let request = PurgeRequest {
         queue: &arguments.queue,
-        pick: arguments.selection.pick()?,
+        pick: arguments.selection.build_pick()?,
         max: arguments.selection.max(),
         backup: &arguments.backup,
         bucket_owner: arguments.bucket_owner,
@@ -125,7 +125,7 @@ fn print_outcome(
         let layout = arguments.printing.layout(SystemClock.now());
         describe_outcome(purged, arguments.applied_backup(), console::colors_enabled(), layout)
     })?;
-    arguments.apply.remark_nothing_done(purged.picked > 0);
+    arguments.apply.remind_to_apply(purged.picked > 0);
     if let Some(error) = &purged.failed {
         stderr::error(format_args!("{error}; run the command again for the rest, with another backup file"));
     }
@@ -137,7 +137,7 @@ fn print_outcome(
             why.remedy()
         ));
     }
-    let hidden = purged.coverage.and_then(|coverage| describe_still_hidden(coverage.still_hidden));
+    let hidden = purged.coverage.and_then(|coverage| describe_still_hidden_messages(coverage.still_hidden));
     hidden.iter().for_each(stderr::warning);
     for sentence in missing {
         stderr::error(sentence);
@@ -199,7 +199,7 @@ mod tests {
     use clap::Parser as _;
     use redeliver_core::ports::{EntryError, Fault};
     use redeliver_dead_letters::groups::GroupTable;
-    use redeliver_dead_letters::{Coverage, DeadLetterRecord, NotDeleted};
+    use redeliver_dead_letters::{Coverage, DeadLetterRecord, DeletionError};
     use redeliver_testing::dead_letters::retried_record;
 
     use super::*;
@@ -213,7 +213,7 @@ mod tests {
     fn purge_exit_code_distinguishes_complete_from_partial() {
         let done = purge_report(7, 7);
         let max = PurgeReport { max_reached: true, coverage: Some(Coverage::default()), ..done.clone() };
-        let refused = NotDeleted::Failed(EntryError::new(Fault::Sender, "AccessDenied"));
+        let refused = DeletionError::Failed(EntryError::new(Fault::Sender, "AccessDenied"));
         let left = PurgeReport { why_not_deleted: Some(refused), ..purge_report(7, 6) };
         let mut not_judged = done.clone();
         not_judged.not_judged.messages = 1;
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn purge_text_has_the_count_the_backup_and_max() {
+    fn purge_text_includes_the_count_backup_path_and_max_note() {
         let backup = Some(Path::new("backup.jsonl"));
         let max = PurgeReport { max_reached: true, ..purge_report(7, 7) };
         let deleted = "7 of 7 deleted; all of them are in backup.jsonl";

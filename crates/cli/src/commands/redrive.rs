@@ -22,7 +22,7 @@ use redeliver_operator::queues::account;
 use redeliver_operator::redrive::{
     OMIT_TO_ADVICE, RedriveResult, RedriveToFile, RedriveToQueue, RunEstimate,
 };
-use redeliver_operator::sentences::describe_still_hidden;
+use redeliver_operator::sentences::describe_still_hidden_messages;
 use redeliver_operator::terminal::signals::stop_on_signal;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{CommandFailure, ExitCode, UsageError};
@@ -36,7 +36,8 @@ const FINISHING: &str = "interrupted: finishing the work in progress; Ctrl-C aga
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     let redriven = run_redrive(arguments).await?;
     redriven.remarks.iter().for_each(stderr::warning);
-    let hidden = redriven.report.coverage.and_then(|coverage| describe_still_hidden(coverage.still_hidden));
+    let hidden =
+        redriven.report.coverage.and_then(|coverage| describe_still_hidden_messages(coverage.still_hidden));
     hidden.iter().for_each(stderr::warning);
     print_report(arguments, &redriven)
 }
@@ -58,7 +59,7 @@ async fn send_to_queue(
     arguments: &Arguments,
     redrive: &RedriveToQueue<'_>,
 ) -> Result<RedriveResult, CommandFailure> {
-    if redrive.is_to_fifo() {
+    if redrive.sends_to_fifo() {
         stderr::remark(TO_FIFO);
     }
     let is_consumed = paused::is_consumed(arguments, &redrive.find_consumer().await?)?;
@@ -130,10 +131,10 @@ fn print_report(
         let table = report_text::render_report_table(report, route, applied, arguments.selection.max());
         let example = report.edit_example.as_ref();
         let layout = printing.layout(SystemClock.now());
-        table + &example.map(|example| report_text::edit_example(example, &layout)).unwrap_or_default()
+        table + &example.map(|example| report_text::render_edit_example(example, &layout)).unwrap_or_default()
     };
     printing.print_report("redrive", &report.to_json(), table)?;
-    arguments.apply.remark_nothing_done(report.planned > 0);
+    arguments.apply.remind_to_apply(report.planned > 0);
     for sentence in missing {
         stderr::error(sentence);
     }
@@ -192,7 +193,7 @@ mod tests {
     use super::*;
     use crate::commands::parse_command_line;
 
-    fn next(words: &[&str], ending: RedriveOutcome, is_something_planned: bool) -> Option<String> {
+    fn suggest_next(words: &[&str], ending: RedriveOutcome, is_something_planned: bool) -> Option<String> {
         let words = ["redeliver", "redrive"].iter().chain(words).map(OsString::from);
         let crate::CliCommand::Redrive(arguments) = parse_command_line(words.clone()) else {
             panic!("expected redrive")
@@ -207,16 +208,20 @@ mod tests {
     fn the_next_command_after_a_plan_adds_apply() {
         let words = ["--stack", "prod", "--where", ".a == 'b'", "--edit", ".body.data.n = 1"];
         assert_eq!(
-            next(&words, RedriveOutcome::Done, true).as_deref(),
+            suggest_next(&words, RedriveOutcome::Done, true).as_deref(),
             Some(
                 r"redeliver redrive --stack prod --where '.a == '\''b'\''' --edit '.body.data.n = 1' --apply"
             )
         );
-        assert_eq!(next(&words, RedriveOutcome::Done, false), None, "nothing would be sent");
-        assert_eq!(next(&["-", "--to", "orders"], RedriveOutcome::Done, true), None, "it was read once");
+        assert_eq!(suggest_next(&words, RedriveOutcome::Done, false), None, "nothing would be sent");
+        assert_eq!(
+            suggest_next(&["-", "--to", "orders"], RedriveOutcome::Done, true),
+            None,
+            "it was read once"
+        );
         let file = ["--to", "orders", "--", "dead.jsonl"];
         assert_eq!(
-            next(&file, RedriveOutcome::Left, true).as_deref(),
+            suggest_next(&file, RedriveOutcome::Left, true).as_deref(),
             Some("redeliver redrive --to orders --apply -- dead.jsonl")
         );
     }
@@ -231,25 +236,28 @@ mod tests {
             RedriveOutcome::NotDeleted,
         ] {
             assert_eq!(
-                next(&words, ending, false).unwrap(),
+                suggest_next(&words, ending, false).unwrap(),
                 "redeliver redrive --stack prod --region eu-central-1 --group 21d708b3fca00092 --apply"
             );
         }
         for ending in [RedriveOutcome::Left, RedriveOutcome::Stopped] {
             assert_eq!(
-                next(&words, ending, false).unwrap(),
+                suggest_next(&words, ending, false).unwrap(),
                 "redeliver audit --stack prod --region eu-central-1"
             );
         }
         assert_eq!(
-            next(&words, RedriveOutcome::Done, false).unwrap(),
+            suggest_next(&words, RedriveOutcome::Done, false).unwrap(),
             "redeliver status --stack prod --region eu-central-1"
         );
         // A single queue has no deployment status, and a file remains unchanged.
-        assert_eq!(next(&["--queue", "dlq", "--apply"], RedriveOutcome::Done, false), None);
-        assert_eq!(next(&["dead.jsonl", "--to", "orders", "--apply"], RedriveOutcome::Done, false), None);
+        assert_eq!(suggest_next(&["--queue", "dlq", "--apply"], RedriveOutcome::Done, false), None);
         assert_eq!(
-            next(&["--queue", "dlq", "--apply"], RedriveOutcome::Stopped, false).as_deref(),
+            suggest_next(&["dead.jsonl", "--to", "orders", "--apply"], RedriveOutcome::Done, false),
+            None
+        );
+        assert_eq!(
+            suggest_next(&["--queue", "dlq", "--apply"], RedriveOutcome::Stopped, false).as_deref(),
             Some("redeliver audit --queue dlq")
         );
     }

@@ -32,7 +32,7 @@ impl SelectionArgs {
     ///
     /// # Errors
     /// The filter is not valid jq.
-    pub fn pick(&self) -> Result<Pick, FilterError> {
+    pub fn build_pick(&self) -> Result<Pick, FilterError> {
         let filter = self.filter.as_deref().map(Filter::for_dead_letters).transpose()?;
         Ok(Pick::new(self.group.clone(), self.ids.clone(), filter))
     }
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn no_selection_means_all_dead_letters() {
         let selection = SelectionArgs::default();
-        assert!(selection.selects_all() && selection.pick().unwrap().describe_missing().is_empty());
+        assert!(selection.selects_all() && selection.build_pick().unwrap().describe_missing().is_empty());
         assert_eq!(SelectionArgs { max: Some(7), ..selection }.max(), 7);
     }
 

@@ -54,7 +54,7 @@ async fn run_send(arguments: &Arguments) -> Result<Summary, CommandFailure> {
     }
     let stop =
         stop_on_signal("interrupted: waiting for the batches in flight; Ctrl-C again stops immediately")?;
-    let summary = open.send(arguments.rate, &terminal, stop.wait_requested()).await;
+    let summary = open.send(arguments.rate, &terminal, stop.wait_until_requested()).await;
     terminal.finish_output();
     remark_on_input(arguments, &summary);
     summary.stopped.iter().for_each(stderr::error);
@@ -82,6 +82,6 @@ fn remark_on_input(arguments: &Arguments, summary: &Summary) {
 fn print_summary(arguments: &Arguments, summary: &Summary) -> Result<ExitCode, CommandFailure> {
     let applied = arguments.apply.is_wanted();
     arguments.printing.print_report("send", summary, || summary.render_table(applied))?;
-    arguments.apply.remark_nothing_done(summary.planned > 0 && summary.stopped.is_none());
+    arguments.apply.remind_to_apply(summary.planned > 0 && summary.stopped.is_none());
     Ok(summary.exit_code())
 }

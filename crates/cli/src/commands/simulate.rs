@@ -50,7 +50,7 @@ fn run_forecast(arguments: &Arguments) -> Result<Forecast, CommandFailure> {
         check_status(policy, scenario.failed_call)?;
     }
     let runs = files.len() + arguments.compare_plain.len();
-    remark_on_capacity(&scenario);
+    warn_about_low_capacity(&scenario);
     let bar = progress_bar(scenario.messages * runs as u64);
     let mut forecast =
         Forecast::new(scenario, arguments.retention().as_secs(), arguments.architecture, prices);
@@ -58,7 +58,7 @@ fn run_forecast(arguments: &Arguments) -> Result<Forecast, CommandFailure> {
         if let Some(path) = path {
             remark_on_policy(path, &policy);
         }
-        remark_on_thin_traffic(&name, &policy, &scenario);
+        warn_about_thin_traffic(&name, &policy, &scenario);
         let before = bar.position();
         forecast.measure_policy(name, &policy, &|settled| bar.set_position(before + settled))?;
     }
@@ -86,7 +86,7 @@ fn check_status(policy: &Policy, failed_call: FailedCall) -> Result<(), UsageErr
 }
 
 /// Warns if the environments' combined call rate exceeds the target's capacity, even at their lowest rates.
-fn remark_on_capacity(scenario: &Scenario) {
+fn warn_about_low_capacity(scenario: &Scenario) {
     if let Some(sentence) = describe_excess_environments(scenario) {
         stderr::warning(sentence);
     }
@@ -105,7 +105,7 @@ fn describe_excess_environments(scenario: &Scenario) -> Option<String> {
 }
 
 /// Warns if the traffic is so thin that attempts run out before the circuit opens.
-fn remark_on_thin_traffic(name: &str, policy: &Policy, scenario: &Scenario) {
+fn warn_about_thin_traffic(name: &str, policy: &Policy, scenario: &Scenario) {
     if let Some(sentence) = describe_thin_traffic(policy, scenario) {
         stderr::warning(format_args!("{name}: {sentence}"));
     }
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_environments_than_twenty_times_the_capacity_cause_a_warning() {
+    fn too_many_environments_for_the_capacity_cause_a_warning() {
         let sentence = |max_concurrency, capacity| {
             describe_excess_environments(&Scenario { max_concurrency, capacity, ..Scenario::default() })
         };
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_that_end_before_the_circuit_opens_cause_a_warning() {
+    fn attempts_that_run_out_before_the_circuit_opens_cause_a_warning() {
         let sentence = |policy, failed_call, messages, outage: u64| {
             let outage = Duration::from_secs(outage);
             let scenario = Scenario {

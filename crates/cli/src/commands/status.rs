@@ -6,13 +6,13 @@ use redeliver_core::ports::Clock as _;
 use redeliver_operator::next_command::NextCommand;
 use redeliver_operator::queues::{AwsConnection, QueueSelection};
 use redeliver_operator::status::{Status, query_status};
-use redeliver_operator::terminal::help::Closing;
+use redeliver_operator::terminal::help::HelpFooter;
 use redeliver_operator::terminal::output::PrintArgs;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{CommandFailure, ExitCode};
 
 /// The closing text of the help for `status`.
-const CLOSING: Closing = Closing {
+const CLOSING: HelpFooter = HelpFooter {
     command: "status",
     page: "operate/status",
     examples: &[
@@ -106,7 +106,7 @@ mod tests {
     use crate::commands::parse_command_line;
 
     #[test]
-    fn the_next_command_after_status_audits_or_unblocks() {
+    fn status_suggests_audit_or_unblock_as_the_next_command() {
         let next = |words: &str, dead_letters, has_blocked_groups| {
             let crate::CliCommand::Status(arguments) = parse_command_line(words.split(' ')) else {
                 panic!("expected status")

@@ -8,9 +8,9 @@ use redeliver_core::ports::Clock as _;
 use redeliver_dead_letters::blocked::{BlockedGroup, GroupOutcome, UnblockReport};
 use redeliver_operator::archive::BucketOwnerArgs;
 use redeliver_operator::queues::{AwsConnection, OneQueue, QueueAddress, account};
-use redeliver_operator::sentences::describe_still_hidden;
-use redeliver_operator::status::blocked_table;
-use redeliver_operator::terminal::help::{CONNECT, Closing};
+use redeliver_operator::sentences::describe_still_hidden_messages;
+use redeliver_operator::status::blocked_group_table;
+use redeliver_operator::terminal::help::{CONNECT, HelpFooter};
 use redeliver_operator::terminal::output::PrintArgs;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::format_count;
@@ -20,7 +20,7 @@ use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 use super::apply_args::ApplyArgs;
 
 /// The closing text of the help for `unblock`.
-const CLOSING: Closing = Closing {
+const CLOSING: HelpFooter = HelpFooter {
     command: "unblock",
     page: "operate/unblock",
     examples: &[
@@ -125,7 +125,7 @@ fn print_outcome(
 ) -> Result<ExitCode, CommandFailure> {
     arguments.printing.print_report("unblock", unblocked, || describe_outcome(arguments, unblocked))?;
     if has_decision {
-        arguments.apply.remark_nothing_done(!unblocked.groups.is_empty());
+        arguments.apply.remind_to_apply(!unblocked.groups.is_empty());
     }
     for GroupOutcome { group: BlockedGroup { group, .. }, unblocked, error } in &unblocked.groups {
         if let Some(error) = error {
@@ -139,7 +139,7 @@ fn print_outcome(
     if let Some(error) = &unblocked.failed {
         stderr::error(format_args!("{error}; the other groups stay as they are"));
     }
-    describe_still_hidden(unblocked.coverage.still_hidden).iter().for_each(stderr::warning);
+    describe_still_hidden_messages(unblocked.coverage.still_hidden).iter().for_each(stderr::warning);
     let is_complete = unblocked.coverage.complete;
     if !is_complete {
         stderr::warning(
@@ -164,7 +164,7 @@ fn describe_outcome(arguments: &Arguments, unblocked: &UnblockReport) -> String 
     match (arguments.apply.is_wanted(), &arguments.backup) {
         _ if unblocked.groups.is_empty() && arguments.groups.is_empty() => "no group is blocked\n".to_owned(),
         _ if unblocked.groups.is_empty() => "none of these groups is blocked\n".to_owned(),
-        (false, _) => blocked_table(groups, &arguments.printing.layout(SystemClock.now())),
+        (false, _) => blocked_group_table(groups, &arguments.printing.layout(SystemClock.now())),
         (true, None) => format!("called again: {done} of {count}\n"),
         (true, Some(backup)) => {
             format!(

@@ -3,16 +3,16 @@
 mod arguments;
 
 use redeliver_operator::ExitCode;
-use redeliver_worker::{WorkerEnding, run};
+use redeliver_worker::{WorkerOutcome, run};
 
 pub use arguments::Arguments;
 
 /// Runs the functions until a signal arrives.
 pub fn main(arguments: Arguments) -> ExitCode {
     match run(&arguments.into()) {
-        WorkerEnding::Finished => ExitCode::Done,
-        WorkerEnding::Interrupted => ExitCode::Interrupted,
-        WorkerEnding::Cancelled => ExitCode::PartlyDone,
-        WorkerEnding::NotStarted => ExitCode::Failed,
+        WorkerOutcome::Finished => ExitCode::Done,
+        WorkerOutcome::Interrupted => ExitCode::Interrupted,
+        WorkerOutcome::Cancelled => ExitCode::PartlyDone,
+        WorkerOutcome::NotStarted => ExitCode::Failed,
     }
 }

@@ -11,14 +11,14 @@ const CALLER: &str = "<GetCallerIdentityResponse><GetCallerIdentityResult><Accou
 
 /// Starts an endpoint with one queue and, if `has_sts`, one caller identity. The receiver gets each request's
 /// `Authorization` header.
-pub(crate) fn endpoint(has_sts: bool) -> (String, Receiver<String>) {
+pub(crate) fn start_endpoint(has_sts: bool) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let url = format!("http://{}", listener.local_addr().expect("it is bound"));
     let (sender, authorizations) = channel();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let stream = stream.expect("a connection");
-            let (authorization, action) = read(&stream);
+            let (authorization, action) = read_request(&stream);
             let _ignored = sender.send(authorization);
             let (status, body) = match (action.as_str(), has_sts) {
                 ("GetQueueAttributes", _) => ("200 OK", QUEUE),
@@ -35,7 +35,7 @@ pub(crate) fn endpoint(has_sts: bool) -> (String, Receiver<String>) {
 }
 
 /// Returns the `Authorization` header and the action. The action is empty for STS.
-fn read(stream: &TcpStream) -> (String, String) {
+fn read_request(stream: &TcpStream) -> (String, String) {
     let mut reader = BufReader::new(stream);
     let (mut authorization, mut action, mut length) = (String::new(), String::new(), 0);
     loop {

@@ -65,7 +65,7 @@ impl ConsoleProcess {
     }
 
     /// Reads the queue again. Returns the page of dead letters once the reading is complete.
-    fn read_again(&self) -> String {
+    fn reread_queue(&self) -> String {
         let page = self.send("POST", &format!("{}0/refresh", self.path));
         assert!(page.starts_with("HTTP/1.1 303 "), "{page}");
         loop {
@@ -98,11 +98,11 @@ fn a_console_reports_an_ended_session_and_recovers_after_login() {
     let soon = (SystemClock.now() + Duration::from_secs(240)).to_rfc3339_opts(SecondsFormat::Secs, true);
     home.sign_in(CORP, "first", &soon);
     let console = ConsoleProcess::start(&home, &stub);
-    assert_eq!(alert(&console.read_again()), None);
+    assert_eq!(alert(&console.reread_queue()), None);
     assert!(stub.take_distinct_requests().contains(&"ReceiveMessage KEY-first-ops".to_owned()));
 
     home.sign_in(CORP, "first", IN_2020);
-    let page = console.read_again();
+    let page = console.reread_queue();
     assert_eq!(
         alert(&page),
         Some(
@@ -112,6 +112,6 @@ fn a_console_reports_an_ended_session_and_recovers_after_login() {
     );
 
     home.sign_in(CORP, "second", &soon);
-    assert_eq!(alert(&console.read_again()), None);
+    assert_eq!(alert(&console.reread_queue()), None);
     assert!(stub.take_distinct_requests().contains(&"ReceiveMessage KEY-second-ops".to_owned()));
 }

@@ -126,7 +126,7 @@ impl Home {
     }
 
     /// Returns the error reported before any request to SQS.
-    fn error(&self, stub: &PortalStub, profile: &str) -> String {
+    fn expect_error(&self, stub: &PortalStub, profile: &str) -> String {
         let output = self.send(stub, profile);
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
         assert_eq!(stub.take_requests().iter().find(|action| action.starts_with("GetQueueAttributes")), None);
@@ -220,15 +220,18 @@ const EXPIRED: &str = "error: the single sign-on session of profile corp has exp
 fn an_expired_session_names_the_profile_to_sign_in_with() {
     let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.sign_in(CORP, "token", IN_2020);
-    assert_eq!(home.error(&stub, "corp"), EXPIRED);
+    assert_eq!(home.expect_error(&stub, "corp"), EXPIRED);
     // A role based on this profile fails in the same way.
-    assert_eq!(home.error(&stub, "role"), EXPIRED);
+    assert_eq!(home.expect_error(&stub, "role"), EXPIRED);
     home.sign_in(CORP, "revoked", IN_2099);
     let revoked = "the SSO token has expired and cannot be refreshed";
     let why = "UnauthorizedException: Session token not found or invalid";
-    assert_eq!(home.error(&stub, "corp"), EXPIRED.replace(revoked, why));
+    assert_eq!(home.expect_error(&stub, "corp"), EXPIRED.replace(revoked, why));
     let never = Home::new();
-    assert_eq!(never.error(&stub, "corp"), EXPIRED.replace(revoked, "failed to load the cached SSO token"));
+    assert_eq!(
+        never.expect_error(&stub, "corp"),
+        EXPIRED.replace(revoked, "failed to load the cached SSO token")
+    );
 }
 
 #[test]
@@ -236,12 +239,12 @@ fn a_failing_portal_is_not_reported_as_an_expired_session() {
     let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.sign_in(CORP, "token", IN_2099);
     assert_eq!(
-        home.error(&stub, "forbidden"),
+        home.expect_error(&stub, "forbidden"),
         "error: single sign-on refused credentials for profile forbidden (ForbiddenException: No access): check its \
          sso_account_id and sso_role_name\n"
     );
     assert_eq!(
-        home.error(&stub, "misspelt"),
+        home.expect_error(&stub, "misspelt"),
         "error: profile misspelt cannot be used: sso-session named `crop` (referenced by profile `misspelt`) was not \
          found\n"
     );
@@ -279,28 +282,28 @@ fn a_failed_credential_process_is_reported_without_its_password() {
     let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.write("helper", "echo first >&2; echo \"wrong password $4 for $2\" >&2; exit 3");
     assert_eq!(
-        home.error(&stub, "process"),
+        home.expect_error(&stub, "process"),
         "error: the credential_process of profile process failed (exit status: 3): first; wrong password [hidden] for \
          ana\n"
     );
     home.write("helper", "exit 1");
     assert_eq!(
-        home.error(&stub, "process"),
+        home.expect_error(&stub, "process"),
         "error: the credential_process of profile process failed (exit status: 1): it wrote nothing to standard error\n"
     );
     home.write("helper", "echo '{\"Version\":1,\"AccessKeyId\":\"K\"}'");
     assert_eq!(
-        home.error(&stub, "process"),
+        home.expect_error(&stub, "process"),
         "error: the credential_process of profile process failed: Error retrieving credentials from external process, \
          could not parse response: Expected field `SecretAccessKey` in response but it was missing\n"
     );
 }
 
 #[test]
-fn a_login_session_signs_and_its_expiry_names_the_remedy() {
+fn a_login_session_signs_requests_and_a_missing_one_names_the_remedy() {
     let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     assert_eq!(
-        home.error(&stub, "login"),
+        home.expect_error(&stub, "login"),
         "error: the login session of profile login has expired or does not exist (No such file or directory (os error \
          2)): run `aws login --profile login`\n"
     );
@@ -315,7 +318,7 @@ fn a_login_session_signs_and_its_expiry_names_the_remedy() {
 }
 
 #[test]
-fn a_role_is_assumed_with_the_credentials_of_its_source() {
+fn a_role_is_assumed_with_its_source_credentials() {
     let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.sign_in(CORP, "token", IN_2099);
     assert_eq!(home.send(&stub, "role").status.code(), Some(0));
@@ -337,7 +340,7 @@ fn a_role_is_assumed_with_the_credentials_of_its_source() {
         ["AssumeRole MACHINE", "GetQueueAttributes ROLE-OF-MACHINE", "GetCallerIdentity ROLE-OF-MACHINE"]
     );
     assert_eq!(
-        home.error(&stub, "forbidden-role"),
+        home.expect_error(&stub, "forbidden-role"),
         "error: the role of profile forbidden-role cannot be assumed: AccessDenied: not authorized\n"
     );
 }
@@ -358,7 +361,7 @@ fn a_role_that_requires_mfa_is_rejected_before_any_request() {
 }
 
 #[test]
-fn a_fleet_names_the_profile_with_the_expired_session() {
+fn fleet_names_the_profile_whose_session_has_expired() {
     let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.sign_in(CORP, "token", IN_2099);
     home.sign_in(LEGACY, "revoked", IN_2099);

@@ -35,7 +35,7 @@ impl PortalStub {
             for stream in listener.incoming() {
                 let stream = stream.expect("a connection");
                 let Some(request) = PortalRequest::read(&stream) else { continue };
-                let (status, body) = request.answer(credentials_expire);
+                let (status, body) = request.response(credentials_expire);
                 seen.lock().unwrap_or_else(PoisonError::into_inner).push(request);
                 let head = format!(
                     "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
@@ -101,7 +101,7 @@ impl PortalRequest {
         credential.and_then(|(_, key)| key.split('/').next()).unwrap_or(self.token())
     }
 
-    fn answer(&self, credentials_expire: u64) -> (&'static str, String) {
+    fn response(&self, credentials_expire: u64) -> (&'static str, String) {
         const OK: &str = "200 OK";
         let role =
             self.line.split_once("role_name=").map_or("", |(_, role)| role.split('&').next().unwrap_or(""));

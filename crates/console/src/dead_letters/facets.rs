@@ -76,7 +76,7 @@ pub(crate) struct ColumnCounts<const COLUMNS: usize> {
 }
 
 /// Counts letters by send time, in columns between two timestamps.
-pub(crate) fn count_columns<'l, const COLUMNS: usize>(
+pub(crate) fn count_by_column<'l, const COLUMNS: usize>(
     letters: impl Iterator<Item = &'l LetterEntry>,
     [first, last]: [Timestamp; 2],
 ) -> ColumnCounts<COLUMNS> {

@@ -15,9 +15,9 @@ use redeliver_dead_letters::{
 };
 use redeliver_operator::CommandFailure;
 use redeliver_operator::archive::PeriodArgs;
-use redeliver_operator::dead_letter_source::{DeadLetterSource, OpenSource};
-use redeliver_operator::queues::name_in;
-use redeliver_operator::sentences::describe_causes_beyond_table;
+use redeliver_operator::dead_letter_source::{DeadLetterSource, OpenedSource};
+use redeliver_operator::queues::queue_name_from_arn;
+use redeliver_operator::sentences::describe_causes_beyond_table_limit;
 use redeliver_operator::terminal::escape::shorten_text;
 
 use crate::background::BackgroundTask;
@@ -75,10 +75,10 @@ impl DlqReading {
 
     /// Returns the causes that the reading has found so far.
     pub(crate) fn causes_so_far(&self) -> Arc<Vec<DeadLetterGroup>> {
-        Arc::clone(&self.lock_so_far())
+        Arc::clone(&self.lock_causes_so_far())
     }
 
-    fn lock_so_far(&self) -> MutexGuard<'_, Arc<Vec<DeadLetterGroup>>> {
+    fn lock_causes_so_far(&self) -> MutexGuard<'_, Arc<Vec<DeadLetterGroup>>> {
         lock(&self.so_far)
     }
 
@@ -96,7 +96,7 @@ impl DlqReading {
         // Resets the counters first, so that the page never shows the progress of the previous reading.
         self.seen.store(0, Ordering::Relaxed);
         self.approximate.store(0, Ordering::Relaxed);
-        *self.lock_so_far() = Arc::default();
+        *self.lock_causes_so_far() = Arc::default();
         let (reading, source) = (Arc::clone(self), source.clone());
         self.last_seen.start_task(move || async move {
             reading.last_seen.publish_result(reading.read_queue(&source, period).await)
@@ -135,7 +135,7 @@ impl DlqReading {
         source: &DeadLetterSource,
         period: PeriodArgs,
     ) -> Result<Snapshot, CommandFailure> {
-        let OpenSource { dead_letters: queue, retention, .. } = source.open(period).await?;
+        let OpenedSource { dead_letters: queue, retention, .. } = source.open(period).await?;
         let taken_at = SystemClock.now();
         let virtual_now = queue.as_file().and_then(FileQueue::virtual_now);
         #[expect(clippy::disallowed_methods, reason = "the file has a random name, and is new")]
@@ -150,7 +150,7 @@ impl DlqReading {
                     collecting.add_record(&DeadLetterRecord::new(message))?;
                 }
                 if collecting.letter_count() >= shown_at {
-                    *self.lock_so_far() = Arc::new(collecting.current_causes());
+                    *self.lock_causes_so_far() = Arc::new(collecting.current_causes());
                     shown_at = collecting.letter_count() * 2;
                 }
                 if collecting.is_full() || self.stopping.load(Ordering::Relaxed) {
@@ -172,7 +172,7 @@ impl DlqReading {
         match self.update_causes(queue.arn(), &snapshot) {
             Ok(causes) => {
                 snapshot.causes = causes;
-                snapshot.remark = describe_causes_beyond_table(&snapshot.groups);
+                snapshot.remark = describe_causes_beyond_table_limit(&snapshot.groups);
             }
             Err(error) => {
                 snapshot.remark = Some(format!("could not determine which causes are new: {error}"))
@@ -238,7 +238,7 @@ impl DlqReading {
 
 /// Returns the name of the file of known causes in the console's folder.
 pub(crate) fn causes_file_name(queue_arn: &str) -> String {
-    format!("redeliver-causes-{}.jsonl", name_in(queue_arn))
+    format!("redeliver-causes-{}.jsonl", queue_name_from_arn(queue_arn))
 }
 
 /// A user's mark on a cause.
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn ages_count_from_the_end_of_a_files_virtual_time() {
+    async fn ages_in_a_file_are_relative_to_the_end_of_its_virtual_time() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("dead-letters.jsonl");
         let archive = redeliver_dead_letters::ArchiveFile::create(&path).unwrap();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_stays_new_in_all_readings_of_the_console_that_found_it() {
+    fn a_cause_stays_new_for_the_console_that_found_it() {
         let folder = tempfile::tempdir().unwrap();
         let snapshot_of = |second, details: &[&str]| {
             let mut collecting = SnapshotBuilder::new(Spool::new(folder.path()).unwrap());

@@ -115,7 +115,7 @@ impl Selection {
     }
 
     /// Returns the URL of a page with this selection.
-    pub(crate) fn page_address(&self, page: &str) -> String {
+    pub(crate) fn page_url(&self, page: &str) -> String {
         let query: Vec<_> =
             self.active_members().map(|(name, value)| format!("{name}={}", percent_encode(value))).collect();
         if query.is_empty() { page.to_owned() } else { format!("{page}?{}", query.join("&")) }

@@ -11,7 +11,7 @@ use redeliver_dead_letters::{
     CauseNote, CauseState, Choice, Coverage, DeadLetterRecord, Filter, KnownCauses, NotJudged, Retention,
 };
 use redeliver_operator::CommandFailure;
-use redeliver_operator::sentences::describe_deleted_soon;
+use redeliver_operator::sentences::describe_expiring_messages;
 use redeliver_operator::terminal::escape::shorten_text;
 use redeliver_operator::terminal::units::format_count;
 
@@ -261,9 +261,9 @@ impl Snapshot {
     }
 
     /// Returns a sentence about the messages that are about to expire, or `None` if there are none.
-    pub(crate) fn describe_deleted_soon(&self) -> Option<String> {
+    pub(crate) fn describe_expiring_messages(&self) -> Option<String> {
         let ExpiringMessages { count, first } = self.count_expiring_soon(self.taken_at)?;
-        describe_deleted_soon(count, Some(first), self.retention, self.taken_at)
+        describe_expiring_messages(count, Some(first), self.retention, self.taken_at)
     }
 
     /// Counts the messages that are about to expire, or returns `None` if there are none.
@@ -276,7 +276,7 @@ impl Snapshot {
 
     /// Returns the cutoff: messages sent before it are about to expire.
     pub(crate) fn expiry_cutoff(&self) -> Option<Timestamp> {
-        self.taken_at.checked_sub_signed(self.retention?.last_fifth_start_age())
+        self.taken_at.checked_sub_signed(self.retention?.age_at_last_fifth())
     }
 
     /// Describes how often the messages have been received, and how many of them SQS's age metric no longer counts.
@@ -303,7 +303,7 @@ impl Snapshot {
     }
 
     /// Returns the state of a cause without messages in this reading.
-    pub(crate) fn status_without_messages(&self, fingerprint: &str) -> CauseStatus {
+    pub(crate) fn gone_cause_status(&self, fingerprint: &str) -> CauseStatus {
         self.find_status(fingerprint, None)
     }
 

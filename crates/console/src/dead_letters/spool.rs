@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use redeliver_core::lock;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_dead_letters::ArchivedMessage;
-use redeliver_dead_letters::files::keep_private;
+use redeliver_dead_letters::files::make_private;
 
 /// Maximum size of a snapshot, in bytes. The reading stops there, and the page reports it.
 pub(crate) const BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
@@ -31,7 +31,7 @@ impl Spool {
     pub(crate) fn new(folder: &Path) -> io::Result<Self> {
         let file = tempfile::tempfile_in(folder)?;
         // Linux gives a file without a name the same permissions as any other file.
-        keep_private(&file)?;
+        make_private(&file)?;
         Ok(Self { file: Mutex::new(file), end: 0 })
     }
 

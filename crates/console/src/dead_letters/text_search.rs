@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_found_and_a_part_of_an_id_is_not() {
+    fn a_search_finds_text_but_not_short_parts_of_ids() {
         let id = "0191f3a2-7b1c-7d3e-8422-0422dead0422";
         for (wanted, text, is_found) in [
             ("422", "HTTP 422 Unprocessable Entity", true),

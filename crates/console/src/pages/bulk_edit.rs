@@ -12,7 +12,7 @@ use crate::dead_letters::selection::Selection;
 use crate::dead_letters::snapshot::{LetterEntry, Snapshot};
 use crate::extract::DeploymentRequest;
 use crate::pages::diff::render_diff;
-use crate::pages::edit::format_editable;
+use crate::pages::edit::format_for_editing;
 use crate::pages::letter_links::{letter_link, render_skip_reasons};
 
 /// The number of examples shown.
@@ -118,7 +118,7 @@ pub(crate) fn render_bulk_form(
             div id="verdict" role="status" aria-live="polite" { p { "No changes yet." } }
             button { "Plan to send them back" }
         }
-        p { a href=(selection.page_address(&at.page_path("letters"))) { "Back to the dead letters" } }
+        p { a href=(selection.page_url(&at.page_path("letters"))) { "Back to the dead letters" } }
     })
 }
 
@@ -200,7 +200,7 @@ impl<'l> EditTrial<'l> {
 
 /// Formats a body for display. Characters that hide others are escaped.
 fn format_body(body: &str) -> String {
-    let mut text = format_editable(body).unwrap_or_else(|| escape_lines(body));
+    let mut text = format_for_editing(body).unwrap_or_else(|| escape_lines(body));
     if text.len() > SHOWN_MAX {
         text.truncate(text.floor_char_boundary(SHOWN_MAX));
         text.push_str("\n…");
@@ -215,7 +215,7 @@ mod tests {
 
     use super::*;
 
-    fn edit(field: &str, old: &str, new: &str) -> Result<String, String> {
+    fn build_field_program(field: &str, old: &str, new: &str) -> Result<String, String> {
         let [field, old, new] = [field, old, new].map(str::to_owned);
         let edit = BulkEdit { program: String::new(), field, old, new };
         edit.build_program().map_err(|error| error.to_string())
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_field_becomes_a_readable_expression() {
-        let any = |field: &str| edit(field, "", "EUR").unwrap();
+        let any = |field: &str| build_field_program(field, "", "EUR").unwrap();
         for field in ["data.currency", ".data.currency", ".body.data.currency", "/data/currency"] {
             let expected = r#"if (try (.body["data"]["currency"] != null) catch false) then .body["data"]["currency"] = "EUR" else . end"#;
             assert_eq!(any(field), expected, "{field}");
@@ -232,14 +232,20 @@ mod tests {
             any("/data/items/0/a~1b~0").contains(r#" then .body["data"]["items"][0]["a/b~"] = "EUR" else"#)
         );
         assert_eq!(
-            edit("data.n", "1.50", "{\"a\": null}").unwrap(),
+            build_field_program("data.n", "1.50", "{\"a\": null}").unwrap(),
             r#"if (try (.body["data"]["n"] == 1.50) catch false) then .body["data"]["n"] = {"a":null} else . end"#
         );
         // A quotation mark does not end the string, and a program in a value is plain text.
-        assert!(edit("a", "", "\") | halt").unwrap().contains(r#" then .body["a"] = "\") | halt" else"#));
-        assert!(edit("a..b", "", "1").unwrap_err().starts_with("field: write its names with dots"));
+        assert!(
+            build_field_program("a", "", "\") | halt")
+                .unwrap()
+                .contains(r#" then .body["a"] = "\") | halt" else"#)
+        );
+        assert!(
+            build_field_program("a..b", "", "1").unwrap_err().starts_with("field: write its names with dots")
+        );
         assert_eq!(
-            edit("", "", "1").unwrap_err(),
+            build_field_program("", "", "1").unwrap_err(),
             "Name a field and its new value, or write a jq expression."
         );
         let both = BulkEdit { program: ".".to_owned(), field: "a".to_owned(), ..BulkEdit::default() };
@@ -253,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_field_expression_changes_only_bodies_with_the_old_value() {
-        let program = edit("data.currency", "eur", "EUR").unwrap();
+        let program = build_field_program("data.currency", "eur", "EUR").unwrap();
         let plan = RedrivePlan {
             edit: Some(BodyEdit::new(&program).unwrap()),
             max_generation: 3,

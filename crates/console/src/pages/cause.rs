@@ -13,7 +13,7 @@ use redeliver_operator::terminal::escape::shorten_text;
 use redeliver_operator::terminal::units::{approximate_span, format_count, group_digits};
 use serde::Deserialize;
 
-use crate::dead_letters::facets::{ColumnCounts, count_columns};
+use crate::dead_letters::facets::{ColumnCounts, count_by_column};
 use crate::dead_letters::reading::Mark;
 use crate::dead_letters::selection::Selection;
 use crate::dead_letters::snapshot::{CauseStatus, LetterEntry, Snapshot};
@@ -88,7 +88,7 @@ pub(crate) fn render_cause(
         (render_trend(&letters))
         (render_facets(&path, &narrowed, &letters))
         (render_examples(at, &snapshot, &letters)?)
-        p { a href=(selection.page_address(&at.page_path("letters"))) { "All " (format_count(letters.len() as u64, "message")) } }
+        p { a href=(selection.page_url(&at.page_path("letters"))) { "All " (format_count(letters.len() as u64, "message")) } }
     };
     Ok(TitledPage { title: shorten_text(&group.headline, TITLE_MAX), body })
 }
@@ -105,7 +105,7 @@ fn render_gone_cause(
     let error_type = known.error_type(fingerprint).ok_or(GONE)?.to_owned();
     let first = known.first_sent_at(fingerprint);
     drop(known);
-    let life = snapshot.status_without_messages(fingerprint);
+    let life = snapshot.gone_cause_status(fingerprint);
     let path = at.cause_path(fingerprint);
     let body = html! {
         p class="remark" { code { (fingerprint) } @if let Some(first) = first { ", first seen " (render_timestamp(first)) } }
@@ -162,7 +162,7 @@ fn render_state_and_note(snapshot: &Snapshot, life: &CauseStatus, path: &str) ->
             CauseState::Resolved(resolved) => p class="done" { "Resolved " (render_resolution(resolved)) ". It has not come back." },
             CauseState::CameBack(Some(resolved)) => p {
                 strong class="new" { "came back" } " after it was resolved " (render_resolution(resolved)) ". "
-                a href=(Selection { since: format_timestamp(resolved.at), ..Selection::default() }.page_address(path)) { "Only the newer messages" }
+                a href=(Selection { since: format_timestamp(resolved.at), ..Selection::default() }.page_url(path)) { "Only the newer messages" }
             },
             CauseState::CameBack(None) => p { strong class="new" { "came back" } " after it was resolved." },
         }
@@ -193,7 +193,7 @@ fn compare_with_others(snapshot: &Snapshot, fingerprint: &str) -> Option<CauseCo
 /// Shows how the cause differs from all others.
 fn render_differences(compared: &CauseComparison) -> Markup {
     html! {
-        @if !compared.findings.is_empty() { p { "Unlike the others: " bdi { (compared.summary(format_minute)) } "." } }
+        @if !compared.findings.is_empty() { p { "Unlike the others: " bdi { (compared.summary(format_to_minute)) } "." } }
     }
 }
 
@@ -223,7 +223,7 @@ fn render_comparison(compared: &CauseComparison) -> Markup {
 }
 
 /// Formats a timestamp for a sentence.
-fn format_minute(at: Timestamp) -> String {
+fn format_to_minute(at: Timestamp) -> String {
     at.format("%Y-%m-%d %H:%M").to_string()
 }
 
@@ -271,7 +271,7 @@ fn render_mark_forms(at: &DeploymentRequest, life: &CauseStatus, path: &str) -> 
 fn render_trend(letters: &[&LetterEntry]) -> Markup {
     let (Some(last), Some(first)) = (letters.first(), letters.last()) else { return Markup::default() };
     let ColumnCounts { counts, seconds } =
-        count_columns::<TREND_COLUMNS>(letters.iter().copied(), [first.sent_at, last.sent_at]);
+        count_by_column::<TREND_COLUMNS>(letters.iter().copied(), [first.sent_at, last.sent_at]);
     let label = format!("{} in each column", approximate_span(seconds));
     let drawn = counts.into_iter().enumerate().filter(|(_, count)| *count > 0);
     html! {

@@ -12,7 +12,7 @@ use redeliver_operator::sentences::{describe_incompleteness, describe_unjudged_m
 use redeliver_operator::terminal::units::{approximate_span, format_count, group_digits};
 use serde::Deserialize;
 
-use crate::dead_letters::facets::{CauseCount, count_by_cause, count_columns};
+use crate::dead_letters::facets::{CauseCount, count_by_cause, count_by_column};
 use crate::dead_letters::reading::ReadingProgress;
 use crate::dead_letters::selection::{SINCE_LAST_REFRESH, Selection};
 use crate::dead_letters::snapshot::{CauseStatus, LetterEntry, SelectedLetters, Snapshot};
@@ -99,7 +99,7 @@ fn render_refresh_button(at: &DeploymentRequest, selection: &Selection, words: &
     if at.site.guard.read_only {
         return Markup::default(); // the request would be refused
     }
-    html! { form method="post" action=(selection.page_address(&at.page_path("refresh"))) class="inline" { button { (words) } } }
+    html! { form method="post" action=(selection.page_url(&at.page_path("refresh"))) class="inline" { button { (words) } } }
 }
 
 fn render_snapshot(
@@ -132,14 +132,14 @@ fn render_snapshot(
                 div data-live=(at.page_path("letters/arrived")) { (render_arrival_count(snapshot, at.status.message_count(&at.from))) }
             }
         }
-        @if let Some(sentence) = snapshot.describe_deleted_soon() {
+        @if let Some(sentence) = snapshot.describe_expiring_messages() {
             p class="warning" { (sentence)
                 @if let Some(until) = snapshot.expiry_cutoff() {
-                    " " a href=(Selection { until: format_timestamp(until), ..Selection::default() }.page_address(&page)) { "Show them" }
+                    " " a href=(Selection { until: format_timestamp(until), ..Selection::default() }.page_url(&page)) { "Show them" }
                 }
             }
         }
-        @if !snapshot.coverage.complete { p class="warning" { (describe_incomplete(at, snapshot)) } }
+        @if !snapshot.coverage.complete { p class="warning" { (describe_incomplete_reading(at, snapshot)) } }
         @if let Some(remark) = &snapshot.remark { p class="warning" { (remark) } }
         (render_active_filters(&page, selection))
         @if let Some(why) = describe_unjudged_messages(&not_judged) { p class="warning" { (why) "." } }
@@ -176,7 +176,7 @@ fn render_headline(
         @if !causes.is_empty() { " of " (format_count(causes.len() as u64, "cause")) }
         @if selects_all { " in " strong { (at.dlq_name()) } }
         @if new > 0 {
-            ", " a href=(Selection { new: SINCE_LAST_REFRESH.to_owned(), ..selection.clone() }.page_address(&at.page_path("letters"))) { strong { (group_digits(new)) " new" } }
+            ", " a href=(Selection { new: SINCE_LAST_REFRESH.to_owned(), ..selection.clone() }.page_url(&at.page_path("letters"))) { strong { (group_digits(new)) " new" } }
             @if let Some(last_refresh) = snapshot.causes.last_refresh { " since " (render_timestamp(last_refresh)) }
         }
         @if returned > 0 { ", " strong { (group_digits(returned)) " came back" } }
@@ -187,7 +187,7 @@ fn render_headline(
     }
 }
 
-fn describe_incomplete(at: &DeploymentRequest, snapshot: &Snapshot) -> String {
+fn describe_incomplete_reading(at: &DeploymentRequest, snapshot: &Snapshot) -> String {
     match snapshot.coverage.unreadable {
         left_out @ 1.. if at.is_file() => {
             format!("{} left out; for details run `redeliver audit`.", format_count(left_out, "line"))
@@ -230,7 +230,7 @@ fn render_cause_table(
                 tbody { @for SelectedCause { group, selected, life } in causes.iter().take(CAUSES_MAX) {
                     tr {
                         td {
-                            a href=(selection.page_address(&at.cause_path(&group.fingerprint))) { bdi { (group.headline) } }
+                            a href=(selection.page_url(&at.cause_path(&group.fingerprint))) { bdi { (group.headline) } }
                             @if life.is_new { " " strong class="new" { "new" } }
                             @if life.has_returned() { " " strong class="new" { "came back" } }
                             div class="details" { code { (group.error_type) } (render_marks(life)) }
@@ -270,7 +270,7 @@ fn render_trends(snapshot: &Snapshot) -> HashMap<&str, Markup> {
     let [from, to] = [oldest, newest].map(|letter| letter.sent_at.format("%Y-%m-%d %H:%M").to_string());
     let label = format!("from {from} to {to}");
     let drawn = by_cause.into_iter().map(|(cause, letters)| {
-        let columns = count_columns::<TREND>(letters.into_iter(), [oldest.sent_at, newest.sent_at]);
+        let columns = count_by_column::<TREND>(letters.into_iter(), [oldest.sent_at, newest.sent_at]);
         let drawn = columns.counts.into_iter().enumerate().filter(|(_, count)| *count > 0);
         (cause, draw_columns(&label, 4, TREND, drawn))
     });
@@ -317,7 +317,7 @@ fn last_page(Paging { page }: Paging, selected: usize) -> Result<usize, CommandF
 }
 
 fn render_paging(at: &DeploymentRequest, selection: &Selection, paging: Paging, last: usize) -> Markup {
-    let address = selection.page_address(&at.page_path("letters"));
+    let address = selection.page_url(&at.page_path("letters"));
     let mark = if address.contains('?') { '&' } else { '?' };
     html! {
         @if last > 0 {
@@ -360,13 +360,13 @@ mod tests {
             filter: ".a == \"=&\" and .b > 1".to_owned(),
             id: "x/y".to_owned(),
         };
-        let address = selection.page_address("/3/letters");
+        let address = selection.page_url("/3/letters");
         assert!(
             address.starts_with("/3/letters?group=21d708b3fca00092&type=A%26B&q=50%20%25%20%2B%20"),
             "{address}"
         );
         let Query(read) = Query::<Selection>::try_from_uri(&address.parse().unwrap()).unwrap();
         assert_eq!(read, selection);
-        assert_eq!(Selection::default().page_address("/0/letters"), "/0/letters");
+        assert_eq!(Selection::default().page_url("/0/letters"), "/0/letters");
     }
 }

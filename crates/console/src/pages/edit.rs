@@ -27,7 +27,7 @@ pub(crate) fn render_edit_form(request: &DeadLetterRequest) -> Result<Markup, Co
     let is_invalid = request.at.redrive_plan(None, false).was_found_invalid(&record);
     // An invalid message is edited as text.
     let raw_body = || is_invalid.then(|| record.message.body.clone());
-    let Some(text) = format_editable(&record.message.body).or_else(raw_body) else {
+    let Some(text) = format_for_editing(&record.message.body).or_else(raw_body) else {
         return Ok(
             html! { p class="warning" { "The body is not a JSON object, so it cannot be edited here." } (back) },
         );
@@ -77,7 +77,7 @@ pub(crate) fn render_edit_verdict(
 
 /// Formats a body for editing, or returns `None` if it is not a JSON object. Characters that a browser would change, or
 /// that hide others, become JSON escapes.
-pub(crate) fn format_editable(body: &str) -> Option<String> {
+pub(crate) fn format_for_editing(body: &str) -> Option<String> {
     let value = read_lossy(body).ok().filter(serde_json::Value::is_object)?;
     serde_json::to_string_pretty(&value).ok().map(|laid_out| escape_json(&laid_out))
 }
@@ -89,10 +89,10 @@ mod tests {
     #[test]
     fn formatting_a_body_for_editing_keeps_its_value() {
         let body = "{\"a\": 1e400, \"b\":\"\u{202e}\u{7f}\u{85}x\", \"c\":[1.50]}";
-        let text = format_editable(body).unwrap();
+        let text = format_for_editing(body).unwrap();
         assert_eq!(redeliver_operator::terminal::escape::escape_lines(&text), text);
         assert_eq!(read_lossy(&text).unwrap(), read_lossy(body).unwrap());
         assert!(text.contains("\"b\": \"\\u202e\\u007f\\u0085x\""), "{text}");
-        assert_eq!([format_editable("[1]"), format_editable("text")], [None, None]);
+        assert_eq!([format_for_editing("[1]"), format_for_editing("text")], [None, None]);
     }
 }

@@ -66,7 +66,7 @@ fn render_facet(page: &str, title: &str, values: &[FacetValue]) -> Markup {
                 h2 { (title) }
                 ul {
                     @for FacetValue { name, count, selection } in values.iter().take(VALUES_MAX) {
-                        li { a href=(selection.page_address(page)) { bdi { (name) } } " " span class="number" { (group_digits(*count)) } }
+                        li { a href=(selection.page_url(page)) { bdi { (name) } } " " span class="number" { (group_digits(*count)) } }
                     }
                     @if more > 0 { li class="remark" { "and " (format_count(more, "more value")) } }
                 }

@@ -22,7 +22,7 @@ pub(crate) fn render_fleet(base: &str, fleets: &FleetSurvey, connection: &AwsCon
         start_survey(fleets, connection);
     }
     html! {
-        @if fleets.is_running() { div data-live={(base) "fleet/live"} { (render_survey_waiting()) } }
+        @if fleets.is_running() { div data-live={(base) "fleet/live"} { (render_survey_placeholder()) } }
         @if let Some(fleet) = fleets.last_result() {
             div class="actions" {
                 span { "Every DLQ of the account and region, read " (render_timestamp(fleet.at)) "." }
@@ -33,6 +33,6 @@ pub(crate) fn render_fleet(base: &str, fleets: &FleetSurvey, connection: &AwsCon
     }
 }
 
-pub(crate) fn render_survey_waiting() -> Markup {
+pub(crate) fn render_survey_placeholder() -> Markup {
     html! { p role="status" { "Querying every queue of the account…" } }
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::deployment::ConsoleDeployment;
 use crate::extract::DeploymentRequest;
-use crate::pages::status::render_waiting;
+use crate::pages::status::render_placeholder;
 
 /// The fields of the form.
 #[derive(Clone, Debug, Deserialize)]
@@ -33,7 +33,7 @@ pub(crate) fn render_switches(at: &DeploymentRequest) -> Markup {
                 @if !at.site.guard.read_only { (render_switch_forms(&at.page_path("pause"), &at.name, &seen.status.queues)) }
             }
             // The page reloads when the status has arrived.
-            None => div data-live=(at.page_path("pause/live")) { (render_waiting(at)) },
+            None => div data-live=(at.page_path("pause/live")) { (render_placeholder(at)) },
         }
     }
 }
@@ -93,7 +93,7 @@ fn render_switch_forms(action: &str, name: &str, queues: &[QueueStatus]) -> Mark
 }
 
 /// Pauses or resumes the functions, and returns one line per function.
-pub(crate) async fn switch_readers(
+pub(crate) async fn pause_or_resume_readers(
     deployment: &ConsoleDeployment,
     form: SwitchForm,
 ) -> Result<String, CommandFailure> {
@@ -173,14 +173,14 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_without_a_mapping_is_a_row() {
+    fn a_reader_without_a_mapping_has_its_own_row() {
         let readers = Readers::NobodySeen { minutes: 15 };
         let source = QueueStatus {
             readers: Some(readers.clone()),
             ..queue("source", &DLQ.replace("final-dlq", "source"))
         };
         let row = render_readers(DLQ, &[source]).into_string();
-        redeliver_testing::browser::assert_reachable(&row);
+        redeliver_testing::browser::assert_keyboard_reachable(&row);
         let expected = format!("<td>orders-prod-source</td><td colspan=\"2\">{}</td>", readers.describe());
         assert!(row.contains(&expected), "{row}");
     }

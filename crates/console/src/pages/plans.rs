@@ -22,7 +22,7 @@ use crate::pages::bulk_edit::{self, BulkEdit};
 use crate::pages::letter_links::{letter_link, letter_links, render_skip_reasons};
 use crate::pages::start_form::render_start_form;
 use crate::plans::command::{PlanCommand, build_command};
-use crate::plans::decide::{PlanDecision, decide_plan};
+use crate::plans::decide::{PlanDecision, evaluate_plan};
 use crate::plans::outcome::journal_counts;
 use crate::plans::plan::{ConsolePlan, PlanAction, PlanFiles, PlanOutcome, StartedPlan};
 use crate::plans::runner::{PlanState, RunningPlan, UNKNOWN_PLAN};
@@ -78,7 +78,7 @@ pub(crate) fn make_plan(at: &DeploymentRequest, form: &PlanForm) -> Result<Conso
         return Err("an edited body applies to exactly one message".into());
     }
     let ids: Vec<_> = letters.iter().map(|letter| letter.sqs_message_id.clone()).collect();
-    let going = decide_plan(&snapshot, &action, &ids, at.redrive_plan(None, false))?.affected_ids;
+    let going = evaluate_plan(&snapshot, &action, &ids, at.redrive_plan(None, false))?.affected_ids;
     let is_edited = form.body.is_some() || form.action == "edit";
     if is_edited && going.is_empty() {
         return Err("nothing would be sent: go back; the reasons are listed below the edit".into());
@@ -189,7 +189,7 @@ fn render_facts(plan: &ConsolePlan) -> Markup {
 fn render_unstarted_plan(at: &DeploymentRequest, plan: &ConsolePlan) -> Result<Markup, CommandFailure> {
     let snapshot = at.last_snapshot()?;
     let PlanDecision { report, affected_ids } =
-        decide_plan(&snapshot, &plan.action, &plan.messages, at.redrive_plan(None, false))?;
+        evaluate_plan(&snapshot, &plan.action, &plan.messages, at.redrive_plan(None, false))?;
     let verb = format!("would be {}", plan.action.past_participle());
     let example = affected_ids.first().and_then(|id| snapshot.find_letter(id));
     let is_shared = !at.source.queue.belongs_to_deployment();
@@ -223,7 +223,10 @@ fn render_unstarted_plan(at: &DeploymentRequest, plan: &ConsolePlan) -> Result<M
 }
 
 /// Creates the plan that restores the messages that another plan deleted.
-pub(crate) fn make_restore(at: &DeploymentRequest, deletion: &str) -> Result<ConsolePlan, CommandFailure> {
+pub(crate) fn make_restore_plan(
+    at: &DeploymentRequest,
+    deletion: &str,
+) -> Result<ConsolePlan, CommandFailure> {
     let Some(PlanState::Ended(started)) = at.runner.find_plan(&at.from, deletion) else {
         return Err(UNKNOWN_PLAN.into());
     };

@@ -25,7 +25,7 @@ pub(crate) fn render_active_filters(page: &str, selection: &Selection) -> Markup
         @if !selection.selects_all() {
             ul class="active" aria-label="Filters" {
                 @for (name, words) in selection.describe_members() {
-                    li { bdi { (words) } " " a href=(selection.without_member(name).page_address(page)) aria-label={"Remove filter: " (words)} { "×" } }
+                    li { bdi { (words) } " " a href=(selection.without_member(name).page_url(page)) aria-label={"Remove filter: " (words)} { "×" } }
                 }
             }
         }
@@ -69,7 +69,7 @@ pub(crate) fn render_actions(at: &DeploymentRequest, selection: &Selection, coun
         @if count > 0 && !at.site.guard.read_only && !at.is_file() {
             div class="actions" {
                 (render_plan_forms(at, selection, &format!("Plan to send back {all}"), &format!("Plan to delete {all}")))
-                a href=(selection.page_address(&at.page_path("edit"))) { "Edit " (all) " and send back" }
+                a href=(selection.page_url(&at.page_path("edit"))) { "Edit " (all) " and send back" }
             }
         }
     }

@@ -35,7 +35,7 @@ pub(crate) fn render_status(at: &DeploymentRequest) -> Markup {
                 @if let Some(why) = at.status.last_seen.last_error() { p class="warning" role="alert" { (why) } }
                 (render_now(&at.from, &at.page_path(""), &seen, at.reading.last_seen.last_result().as_deref()))
             }
-            None => (render_waiting(at)),
+            None => (render_placeholder(at)),
         }
     }
 }
@@ -60,7 +60,7 @@ fn render_now(dlq: &str, base: &str, seen: &LiveStatus, snapshot: Option<&Snapsh
                 }
             }
         }
-        @if !status.blocked.is_empty() { (render_blocked(&status.blocked)) }
+        @if !status.blocked.is_empty() { (render_blocked_groups(&status.blocked)) }
         @if on.is_empty() && !alarms.is_empty() { p { "Alarms on: 0 of " (group_digits(alarms.len() as u64)) "." } }
         @for service in [QueriedService::Lambda, QueriedService::Sqs, QueriedService::CloudWatch, QueriedService::Container] { (render_problems(service, &status.problems)) }
         @if let Some(day) = day { (last_day::render_last_day(day)) }
@@ -117,7 +117,7 @@ fn gather_facts<'a>(
         oldest_ends_in_seconds: dead.and_then(|(queue, flow)| {
             let age = oldest_age(flow?)?;
             let left = i64::try_from(queue.counts.retention_seconds?).ok()? - age;
-            ends_soon(queue, age).then_some(left)
+            oldest_expires_soon(queue, age).then_some(left)
         }),
         reading,
         alarms_on,
@@ -165,7 +165,7 @@ fn render_problems(service: QueriedService, problems: &[Problem]) -> Markup {
     }
 }
 
-fn render_blocked(groups: &[BlockedGroup]) -> Markup {
+fn render_blocked_groups(groups: &[BlockedGroup]) -> Markup {
     html! {
         section id="blocked" {
             h2 { "Blocked groups" }
@@ -211,7 +211,7 @@ fn render_card(role: &str, queue: &QueueStatus, flow: Option<&QueueFlow>, letter
             }
             div { dt { "in flight" } dd { (count(queue.counts.in_flight)) } }
             div { dt { "delayed" } dd { (count(queue.counts.delayed)) } }
-            @if let Some(seconds) = flow.and_then(oldest_age) { div class=[(is_dlq && ends_soon(queue, seconds)).then_some("alarm")] { dt { "oldest" } dd { (approximate_span(seconds)) } } }
+            @if let Some(seconds) = flow.and_then(oldest_age) { div class=[(is_dlq && oldest_expires_soon(queue, seconds)).then_some("alarm")] { dt { "oldest" } dd { (approximate_span(seconds)) } } }
         }
         @if let Some(flow) = flow {
             (render_sparkline("in", &flow.sent)) (render_sparkline("out", &flow.deleted))
@@ -233,7 +233,7 @@ fn oldest_age(flow: &QueueFlow) -> Option<i64> {
 }
 
 /// True if SQS will soon delete the queue's oldest message, according to CloudWatch's age metric.
-fn ends_soon(queue: &QueueStatus, age_seconds: i64) -> bool {
+fn oldest_expires_soon(queue: &QueueStatus, age_seconds: i64) -> bool {
     let age = TimeDelta::try_seconds(age_seconds);
     queue.counts.retention().zip(age).is_some_and(|(retention, age)| retention.ends_soon_at_age(age))
 }
@@ -261,7 +261,7 @@ fn render_sparkline(name: &str, points: &[Point]) -> Markup {
 }
 
 /// Renders a placeholder until the first status has arrived.
-pub(crate) fn render_waiting(deployment: &ConsoleDeployment) -> Markup {
+pub(crate) fn render_placeholder(deployment: &ConsoleDeployment) -> Markup {
     html! {
         @match deployment.status.last_seen.last_error() {
             Some(why) => p class="warning" role="alert" { (why) },
@@ -291,7 +291,7 @@ mod tests {
         Problem { service: QueriedService::CloudWatch, missing, about: Vec::new(), why: why.to_owned() }
     }
 
-    fn seen(alarms: &[(&str, &str)]) -> LiveStatus {
+    fn live_status(alarms: &[(&str, &str)]) -> LiveStatus {
         let at = Timestamp::from_timestamp(1_800_000_000, 0).unwrap();
         let flow = QueueFlow {
             age_seconds: vec![(at, 7200), (at - chrono::TimeDelta::minutes(5), 60)],
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn each_queue_has_its_counts_and_problems_stand_out() {
         let alarms = [("target-down", "ALARM"), ("dead-letters", "OK")];
-        let page = render_now(DLQ, "/s/0/", &seen(&alarms), None).into_string();
+        let page = render_now(DLQ, "/s/0/", &live_status(&alarms), None).into_string();
         for expected in [
             "<dt>visible</dt><dd>3</dd>",
             "<div class=\"alarm\"><dt>visible</dt><dd><a href=\"/s/0/letters\">41</a></dd></div>",
@@ -353,12 +353,12 @@ mod tests {
             assert!(page.contains(expected), "{expected} in {page}");
         }
         assert!(!page.contains("Alarm: dead-letters") && !page.contains("out 0"), "{page}");
-        let quiet = render_now(DLQ, "/s/0/", &seen(&[("dead-letters", "OK")]), None).into_string();
+        let quiet = render_now(DLQ, "/s/0/", &live_status(&[("dead-letters", "OK")]), None).into_string();
         assert!(quiet.contains("Alarms on: 0 of 1."), "{quiet}");
     }
 
     #[test]
-    fn a_dlq_whose_oldest_message_is_deleted_soon_stands_out() {
+    fn a_dlq_whose_oldest_message_is_about_to_expire_stands_out() {
         let card_with_age = |seconds, is_dlq: bool| {
             let kept = [("MessageRetentionPeriod".to_owned(), "1209600".to_owned())];
             let queue = QueueStatus::new("final DLQ", DLQ, &BTreeMap::from(kept));
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_a_container_reads_names_its_reader() {
+    fn a_queue_read_by_a_container_names_its_reader() {
         let readers = Readers::SomethingElse {
             mappings_known: true,
             messages_received: 120,

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_with_an_edit_has_new_id_if_the_plan_does() {
+    fn an_edit_command_passes_new_id_if_the_plan_sets_it() {
         let PlanAction::SendBack { to, edit, program, max_generation, .. } =
             send_back_action(Some(".body.data.a = 1"))
         else {

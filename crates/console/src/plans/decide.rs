@@ -20,7 +20,7 @@ pub(crate) struct PlanDecision {
 }
 
 /// Determines what would happen to these messages now. `plan` is a redrive of all messages in their deployment.
-pub(crate) fn decide_plan(
+pub(crate) fn evaluate_plan(
     snapshot: &Snapshot,
     action: &PlanAction,
     ids: &[String],

@@ -2,14 +2,14 @@
 
 use redeliver_dead_letters::purge::PurgeReport;
 use redeliver_dead_letters::redrive::{EarlyEnd, JournalCounts, RedriveOutcome, RedriveReport};
-use redeliver_operator::redrive::{Continuation, describe_staying_messages, next_step};
+use redeliver_operator::redrive::{ContinuationWording, describe_remaining_messages, next_step};
 use redeliver_operator::sentences::{describe_incompleteness, describe_pilot_result};
 use redeliver_operator::terminal::escape::escape_lines;
 
 use crate::plans::plan::{ConsolePlan, PlanAction, PlanOutcome};
 
 /// The buttons on a plan's page, as named in sentences.
-const CONTINUATION: Continuation = Continuation { again: "continue here", anyway: "100 %" };
+const CONTINUATION: ContinuationWording = ContinuationWording { again: "continue here", anyway: "100 %" };
 
 /// Returns the outcome of a redrive: how its last run ended, and the progress over all runs. `came_back` is the number
 /// of messages that runs have seen again in the DLQ.
@@ -37,7 +37,7 @@ pub(crate) fn redrive_outcome(
         ),
     ]));
     let mut remarks: Vec<_> = report.pilot_result.iter().map(describe_pilot_result).collect();
-    remarks.extend(describe_staying_messages(report, !is_restore));
+    remarks.extend(describe_remaining_messages(report, !is_restore));
     if let Some(EarlyEnd::Failed(why)) = &report.early_end {
         remarks.push(why.clone());
     }

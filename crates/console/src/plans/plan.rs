@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_under_another_name_is_reported_and_not_used() {
+    fn a_misnamed_plan_file_is_reported_and_not_used() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let started = StartedPlan::new(plan(PlanAction::Delete, &["a"]), RedrivePace::default());

@@ -93,7 +93,7 @@ impl PlanRun {
             claim_backups(&plan.backup_paths(&self.folder), &plan.id, from.arn(), to.arn())?;
         }
         let task = RedriveTask {
-            is_consumed: from.as_file().is_some() || self.is_consumed(to.arn()).await?,
+            is_consumed: from.as_file().is_some() || self.has_consumer(to.arn()).await?,
             from: &from,
             to: &to,
             plan: how,
@@ -132,7 +132,7 @@ impl PlanRun {
     }
 
     /// True if the source queue has a consumer. Without a consumer, messages are sent only with `allow_paused`.
-    async fn is_consumed(&self, source_arn: &str) -> Result<bool, CommandFailure> {
+    async fn has_consumer(&self, source_arn: &str) -> Result<bool, CommandFailure> {
         match Consumer::query_consumer(&self.queue.connection, source_arn, true).await? {
             Consumer::Present | Consumer::Unknown(_) => Ok(true),
             Consumer::Absent(_) if self.started.pace.allow_paused => Ok(false),

@@ -56,7 +56,7 @@ impl ActiveRun {
     }
 
     /// Returns an error unless the running plan has this id and these settings.
-    fn check_same(&self, id: &str, wanted: RedrivePace) -> Result<(), StartError> {
+    fn check_same_request(&self, id: &str, wanted: RedrivePace) -> Result<(), StartError> {
         let (running, pace) = (self.id(), self.plan.started.pace);
         if running != id {
             let words = format!("another plan ({running}) is running: wait until it ends, or pause it");
@@ -203,7 +203,8 @@ impl PlanRunner {
                     // The journal belongs to `redrive FILE` or another restore: this plan has sent nothing, and the
                     // journal is kept.
                     Err(error)
-                        if error.is_other_redrive() && matches!(plan.action, PlanAction::Restore { .. }) =>
+                        if error.is_for_another_redrive()
+                            && matches!(plan.action, PlanAction::Restore { .. }) =>
                     {
                         has_journal = false;
                         None
@@ -246,12 +247,12 @@ impl PlanRunner {
         // A separate lock, so that pages do not wait for file access.
         let _one_at_a_time = lock(&self.start_lock);
         if let Some(running) = &self.lock_state().running {
-            return running.check_same(id, wanted.pace);
+            return running.check_same_request(id, wanted.pace);
         }
         let plans = self.started_plans(at.from);
         let Some(started) = self.next_run(id, wanted, &plans.started)? else { return Ok(()) };
         at.check_destination(&started.plan)?;
-        check_no_copies(id, &plans)?;
+        check_nothing_in_both_queues(id, &plans)?;
         started.write_file(&self.folder)?;
         self.spawn_run(started, at);
         Ok(())
@@ -341,7 +342,10 @@ impl RunContext<'_> {
 }
 
 /// Returns an error if a plan might have sent messages without deleting them: another plan would send them again.
-fn check_no_copies(id: &str, PlanFiles { started, damaged }: &PlanFiles) -> Result<(), StartError> {
+fn check_nothing_in_both_queues(
+    id: &str,
+    PlanFiles { started, damaged }: &PlanFiles,
+) -> Result<(), StartError> {
     // A damaged plan might have left messages in both queues. Files of other users are ignored.
     if let Some(own) = damaged.iter().find(|damaged| is_owned_by_user(&damaged.path)) {
         return Err(format!(

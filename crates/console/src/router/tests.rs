@@ -30,7 +30,7 @@ async fn serve_site(folder: &Path) -> SocketAddr {
 /// Like [`serve_site`], but with a source queue and dead letters that have already been read.
 async fn serve_site_with_snapshot(folder: &Path, to: Option<&str>, seen: Option<Snapshot>) -> SocketAddr {
     let arn = "arn:aws:sqs:eu-central-1:000000000000:orders";
-    let sqs = Loopback::start_answering(move |request| {
+    let sqs = Loopback::start_with_handler(move |request| {
         let is_dlq = request.1.contains("orders-dlq");
         let arn = if is_dlq { format!("{arn}-dlq") } else { arn.to_owned() };
         Some((200, json!({ "Attributes": { "QueueArn": arn } }).into()))
@@ -163,7 +163,7 @@ async fn responses_to_strangers_contain_neither_path_nor_token() {
 
 /// An open page switches to the restarted console, but to no other.
 #[tokio::test]
-async fn a_restarted_console_gives_a_page_the_new_link_for_its_ticket() {
+async fn a_restarted_console_exchanges_a_pages_ticket_for_the_new_link() {
     let folder = tempfile::tempdir().unwrap();
     let first = serve_site(folder.path()).await;
     let (_, _, script) = send_request(first, "GET", "/console.js", "").await;
@@ -230,7 +230,7 @@ async fn shutdown_waits_for_a_deployment_that_is_being_paused() {
 
 #[tokio::test]
 #[cfg(unix)]
-async fn foreign_plan_files_block_no_page_and_a_plan_names_its_account() {
+async fn irregular_plan_files_do_not_block_pages_and_a_plan_names_its_account() {
     use crate::plans::plan::{ConsolePlan, PlanAction, StartedPlan};
     use redeliver_operator::redrive::RedrivePace;
     let folder = tempfile::tempdir().unwrap();
@@ -273,7 +273,7 @@ async fn foreign_plan_files_block_no_page_and_a_plan_names_its_account() {
 }
 
 #[tokio::test]
-async fn dead_letters_of_a_file_are_shown_with_one_page_per_cause() {
+async fn dead_letters_from_a_file_are_shown_with_one_page_per_cause() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("dead-letters.jsonl");
     let messages = [

@@ -15,7 +15,7 @@ const POINTERS_MAX: usize = 50;
 
 /// Pointers to the body values that are replaced in the archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Omit(Vec<(String, Pointer)>);
+pub struct OmitList(Vec<(String, Pointer)>);
 
 /// The reason why a list of pointers is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -34,7 +34,7 @@ struct RedactedBody {
     omitted: Vec<String>,
 }
 
-impl Omit {
+impl OmitList {
     /// Parses a comma-separated list of at most 50 JSON Pointers to values in a body; white space around each is
     /// ignored.
     ///

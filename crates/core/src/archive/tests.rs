@@ -25,7 +25,7 @@ fn a_deaths_key_consists_of_its_day_its_cause_and_its_time() {
 }
 
 #[test]
-fn a_key_with_another_spelling_is_not_parsed() {
+fn a_key_in_any_other_form_is_not_parsed() {
     let layout = layout("");
     let key = layout.object_key(&death());
     for (from, to) in [
@@ -81,7 +81,7 @@ fn a_prefix_ends_with_a_slash_and_has_only_safe_characters() {
 
 /// Returns the archive line for a final record with this body.
 fn archive_line(body: &str, omit: &str) -> ArchivedMessage {
-    let omit = if omit.is_empty() { Omit::default() } else { Omit::parse(omit).unwrap() };
+    let omit = if omit.is_empty() { OmitList::default() } else { OmitList::parse(omit).unwrap() };
     let content = Content { body: body.to_owned(), ..Content::default() };
     omit.apply_to(ArchivedMessage::from_final_record(received_message(None), &content, at(5)))
 }
@@ -92,7 +92,7 @@ fn omit_values(body: &str, omit: &str) -> (String, Vec<String>) {
 }
 
 #[test]
-fn a_line_has_the_final_record_with_the_time_of_its_death() {
+fn a_line_contains_the_final_record_and_its_time_of_death() {
     let ArchivedMessage { sqs_message_id, queue_arn, sent_at, body, omitted, .. } = archive_line("{}", "");
     assert_eq!((&*sqs_message_id, &*body, omitted), ("n", "{}", vec![]));
     assert_eq!(queue_arn, "arn:aws:sqs:eu-central-1:000000000000:intermediate");
@@ -141,10 +141,10 @@ fn a_body_that_is_not_json_is_omitted_entirely() {
 }
 
 #[test]
-fn a_list_with_an_invalid_pointer_is_refused_with_its_position() {
-    assert_eq!(Omit::parse("/a,b").unwrap_err().to_string().split(" is ").next(), Some("entry 2"));
-    assert!(matches!(Omit::parse(""), Err(OmitError::Pointer(1, _))));
-    assert_eq!(Omit::parse(&["/a"; 51].join(",")), Err(OmitError::TooMany));
+fn an_invalid_pointer_in_a_list_is_reported_with_its_position() {
+    assert_eq!(OmitList::parse("/a,b").unwrap_err().to_string().split(" is ").next(), Some("entry 2"));
+    assert!(matches!(OmitList::parse(""), Err(OmitError::Pointer(1, _))));
+    assert_eq!(OmitList::parse(&["/a"; 51].join(",")), Err(OmitError::TooMany));
 }
 
 #[test]

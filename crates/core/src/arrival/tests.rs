@@ -298,7 +298,7 @@ fn arrival_with_document(
 }
 
 #[test]
-fn the_failure_of_a_hand_off_is_trusted() {
+fn the_failure_in_a_hand_off_is_trusted() {
     assert_eq!(trusted_hand_off(None, Some(FailureDocument::HandOff(hand_off())), None), hand_off());
 }
 
@@ -419,7 +419,7 @@ fn a_message_without_a_readable_failure_is_retried() {
 
 /// Every copy and every receive must compute the same delay.
 #[test]
-fn a_message_moved_by_sqs_failed_when_it_was_first_received() {
+fn a_message_moved_by_sqs_counts_as_failed_at_its_first_receive() {
     let first_received_at = Some(at(9) - TimeDelta::seconds(6));
     let record = ReceivedMessage { first_received_at, ..received_message(Some(SOURCE_ARN)) };
     let HandedOffFailure { hand_off, .. } = Arrival::from_record(record, at(9)).take_hand_off(at(9));

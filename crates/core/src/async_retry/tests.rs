@@ -121,7 +121,7 @@ fn the_default_policy_retries_for_a_day() {
 }
 
 #[test]
-fn an_event_is_given_up_after_max_attempts_retries() {
+fn an_event_is_retried_at_most_max_attempts_times() {
     let decide_attempt =
         |attempt| decide_record(&fixed_delay_policy(0), &record(&envelope(attempt, "1573755000", "{}")), 0);
     assert!(matches!(decide_attempt("2"), InvocationDecision::Invoke(_)));
@@ -209,7 +209,7 @@ fn a_record_redriven_from_the_final_dlq_is_invoked_immediately() {
 
 /// If a record from the future were not given up on, it would hop until its failure time.
 #[test]
-fn a_record_from_the_future_is_given_up_unless_clock_skew_explains_it() {
+fn a_record_from_the_future_is_given_up_on_unless_clock_skew_explains_it() {
     for (timestamp, is_given_up) in [
         ("9999-12-31T23:59:59.999Z", true),
         ("2019-11-14T18:21:05.569Z", true),

@@ -32,7 +32,7 @@ fn record(body: String, attributes: Attributes) -> ReceivedMessage {
 }
 
 /// Returns the verdict on an invalid message.
-fn verdict(record: ReceivedMessage) -> Outgoing {
+fn verdict(record: ReceivedMessage) -> PendingSend {
     let refused = Arrival::from_record(record, at(20)).accept(&MessageSchema::default(), None).unwrap_err();
     refused.give_up(Stage::MessageProcessor, None, at(20))
 }
@@ -41,7 +41,7 @@ fn verdict(record: ReceivedMessage) -> Outgoing {
 fn a_notice_contains_the_message_its_verdict_and_its_handle() {
     let record = record("not JSON".to_owned(), Attributes::new());
     let times = ReceiveTimes::new(&record, at(99));
-    let notice = block_notice(verdict(record), times).unwrap();
+    let notice = create_blocked_notice(verdict(record), times).unwrap();
     let content = notice.message.as_ref().unwrap().content();
     assert_eq!(content.message_group_id.as_deref(), Some("account-7"));
     assert_eq!(content.delay.get(), 60, "the message is hidden by then");
@@ -59,7 +59,7 @@ fn a_notice_contains_the_message_its_verdict_and_its_handle() {
 }
 
 #[test]
-fn a_blocked_event_has_the_members_of_the_verdicts_event() {
+fn a_blocked_event_has_the_same_fields_as_the_verdicts_event() {
     let record = record("not JSON".to_owned(), Attributes::new());
     let mut failure = Failure::for_invalid_message(DeadLetterReason::InvalidMessageFormat, &"", delivery());
     failure.delivery.last_attempt_logs = Some(attempt_logs());
@@ -75,7 +75,7 @@ fn a_blocked_event_has_the_members_of_the_verdicts_event() {
     };
     assert_eq!(request_id.as_deref(), attempt_logs().location().request_id());
     let blocked = Event::Blocked { message_id, sqs_message_id, error_type, request_id };
-    assert_eq!(block_notice(verdict, times).unwrap().confirmed, Some(blocked));
+    assert_eq!(create_blocked_notice(verdict, times).unwrap().confirmed, Some(blocked));
 }
 
 /// If no notice were written, the group would continue without any report of the blocked message.
@@ -90,7 +90,7 @@ fn a_notice_without_room_for_log_lines_is_written_without_them() {
         let give_up = DeadLetterReason::InvalidMessageFormat.into();
         let verdict =
             Arrival::from_record(record, at(20)).give_up(None, Stage::MessageProcessor, failure, give_up);
-        let notice = block_notice(verdict, times).ok()?;
+        let notice = create_blocked_notice(verdict, times).ok()?;
         let attributes = notice.message.as_ref().unwrap().content().attributes.clone();
         let failure = BlockedNotice::from_record(&ReceivedMessage { attributes, ..received_message(None) })
             .unwrap()
@@ -126,10 +126,10 @@ fn a_verdict_or_a_forged_handle_is_not_a_notice() {
 }
 
 #[test]
-fn a_message_without_room_for_the_handle_is_given_up() {
+fn a_message_without_room_for_the_handle_is_given_up_on() {
     let record = record("x".repeat(MESSAGE_BYTES_MAX - 200), Attributes::new());
     let times = ReceiveTimes::new(&record, at(20));
-    let given_up = block_notice(verdict(record), times).unwrap_err();
+    let given_up = create_blocked_notice(verdict(record), times).unwrap_err();
     assert!(matches!(given_up.confirmed, Some(Event::GivenUp { .. })));
     let content = given_up.message.as_ref().unwrap().content();
     assert!(!content.attributes[FAILURE].text().unwrap().contains("receipt_handle"));

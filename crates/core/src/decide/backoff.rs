@@ -26,10 +26,10 @@ pub struct JitterKey {
     pub attempt: u32,
 }
 
-/// Returns the policy's delay before retry number `key.attempt`: whole seconds within [`bounds`].
+/// Returns the policy's delay before retry number `key.attempt`: whole seconds within [`delay_bounds`].
 #[must_use]
 pub fn retry_delay(policy: &Policy, key: JitterKey) -> RetryDelay {
-    let (low, high) = bounds(policy, key.attempt).into_inner();
+    let (low, high) = delay_bounds(policy, key.attempt).into_inner();
     let (low, high) = (low.get().into(), high.get().into());
     RetryDelay::saturating(draw_number(key, low, high))
 }
@@ -38,7 +38,7 @@ pub fn retry_delay(policy: &Policy, key: JitterKey) -> RetryDelay {
 /// in that range are equally likely. With the default policy, each delay is 0..=900 s; an exponential backoff doubles
 /// up to its cap.
 #[must_use]
-pub fn bounds(policy: &Policy, attempt: u32) -> RangeInclusive<RetryDelay> {
+pub fn delay_bounds(policy: &Policy, attempt: u32) -> RangeInclusive<RetryDelay> {
     let (base, cap, jitter) = match &policy.backoff {
         Backoff::Uniform { max_delay } => (*max_delay, *max_delay, Jitter::Full),
         Backoff::Exponential { initial_delay, rate, offset, max_delay, jitter } => {
@@ -65,7 +65,7 @@ pub fn bounds(policy: &Policy, attempt: u32) -> RangeInclusive<RetryDelay> {
 
 /// Draws a number in `low..=high` from the key's first word, which is reserved for the backoff.
 pub(crate) fn draw_number(key: JitterKey, low: u64, high: u64) -> u64 {
-    let [word, _] = key_words(key);
+    let [word, _] = jitter_words(key);
     scale_word(word, low, high)
 }
 
@@ -73,8 +73,8 @@ pub(crate) fn draw_number(key: JitterKey, low: u64, high: u64) -> u64 {
 /// and up to 10 % longer so that messages with the same `Retry-After` date are not all retried at the same time. At
 /// most `limit`: 900 s, or 12 hours with long delays ([`Policy::delay_limit`]).
 #[must_use]
-pub fn target_delay(requested_seconds: u64, limit: RetryDelay, key: JitterKey) -> RetryDelay {
-    let [_, word] = key_words(key);
+pub fn retry_after_delay(requested_seconds: u64, limit: RetryDelay, key: JitterKey) -> RetryDelay {
+    let [_, word] = jitter_words(key);
     let extra = scale_word(word, 0, requested_seconds.min(u64::from(limit.get())) / 10);
     RetryDelay::saturating(requested_seconds.saturating_add(extra)).min(limit)
 }
@@ -106,7 +106,7 @@ fn exponential_base(
     RetryDelay::saturating((base + f64::from(offset.get())).ceil().min(cap) as u64)
 }
 
-fn key_words(key: JitterKey) -> [u64; 2] {
+fn jitter_words(key: JitterKey) -> [u64; 2] {
     let mut seed = [0; 32];
     seed[..16].copy_from_slice(key.message_id.as_bytes());
     seed[16..20].copy_from_slice(&key.generation.to_le_bytes());

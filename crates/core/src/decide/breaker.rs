@@ -30,7 +30,8 @@ use crate::decide::call_outcome::CallOutcome;
 pub use crate::failure::{Hold, HoldReason, Outage};
 use crate::message::Timestamp;
 use circuit::{
-    Circuit, CircuitState, CircuitVerdict, EndedOutage, HeldReport, KEY_PROBE_SECONDS_MAX, PROBE_SECONDS_MAX,
+    Circuit, CircuitState, CircuitVerdict, EndedOutage, KEY_PROBE_SECONDS_MAX, OutageReport,
+    PROBE_SECONDS_MAX,
 };
 use evidence::evidence_nats;
 pub use keys::CircuitKey;
@@ -149,7 +150,7 @@ enum BreakerScope {
 
 /// The combined decision of the target's circuit and the key's circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CircuitsDecision {
+enum CombinedDecision {
     Call,
     /// Make the call. A fault spends an attempt.
     CallRegardless,
@@ -161,14 +162,14 @@ enum CircuitsDecision {
 
 impl CircuitVerdict {
     /// Converts the verdict of the circuit at `scope`. `may_wait` is false if the message must not wait.
-    fn to_decision(self, scope: BreakerScope, may_wait: bool) -> CircuitsDecision {
+    fn to_decision(self, scope: BreakerScope, may_wait: bool) -> CombinedDecision {
         match self {
-            Self::Call => CircuitsDecision::Call,
-            Self::Unconfirmed => CircuitsDecision::CallRegardless,
-            Self::Probe => CircuitsDecision::Probe(scope),
-            Self::Probing => CircuitsDecision::Wait,
-            Self::Limited if may_wait => CircuitsDecision::Wait,
-            Self::Down | Self::Limited => CircuitsDecision::Hold(scope),
+            Self::Call => CombinedDecision::Call,
+            Self::Unconfirmed => CombinedDecision::CallRegardless,
+            Self::Probe => CombinedDecision::Probe(scope),
+            Self::Probing => CombinedDecision::Wait,
+            Self::Limited if may_wait => CombinedDecision::Wait,
+            Self::Down | Self::Limited => CombinedDecision::Hold(scope),
         }
     }
 }
@@ -249,15 +250,15 @@ impl Breaker {
         }
         let moment = self.clock.moment_at(now);
         match self.query_circuits(caller, patience, moment) {
-            CircuitsDecision::Call => self.permit_call(caller, PermitReason::Up, moment),
-            CircuitsDecision::CallRegardless => self.permit_call(caller, PermitReason::Regardless, moment),
-            CircuitsDecision::Probe(scope) => {
+            CombinedDecision::Call => self.permit_call(caller, PermitReason::Up, moment),
+            CombinedDecision::CallRegardless => self.permit_call(caller, PermitReason::Regardless, moment),
+            CombinedDecision::Probe(scope) => {
                 let start_change = self.changes;
                 self.circuit_mut(scope, caller.key, moment).begin_probe();
                 Permission::Call(Permit { caller, start_change, reason: PermitReason::Probe(scope) })
             }
-            CircuitsDecision::Wait => Permission::Wait,
-            CircuitsDecision::Hold(scope) => Permission::Hold(self.compute_hold(scope, caller, None, moment)),
+            CombinedDecision::Wait => Permission::Wait,
+            CombinedDecision::Hold(scope) => Permission::Hold(self.compute_hold(scope, caller, None, moment)),
         }
     }
 
@@ -270,21 +271,23 @@ impl Breaker {
     }
 
     /// Queries the target's circuit, and the key's circuit where it may change the decision.
-    fn query_circuits(&mut self, caller: Caller, patience: Patience, now: Moment) -> CircuitsDecision {
-        if let Some(scope) = self.waiting_scope(caller.key, now) {
-            return CircuitsDecision::Hold(scope);
+    fn query_circuits(&mut self, caller: Caller, patience: Patience, now: Moment) -> CombinedDecision {
+        if let Some(scope) = self.retry_after_scope(caller.key, now) {
+            return CombinedDecision::Hold(scope);
         }
         let reserve = self.key_reserve(caller.key, now);
         match self.target.decide_call(caller, reserve, now) {
-            CircuitVerdict::Call => {
-                self.query_key(caller, now).to_decision(BreakerScope::Key, patience.allows_wait(caller.key))
+            CircuitVerdict::Call => self
+                .query_key_circuit(caller, now)
+                .to_decision(BreakerScope::Key, patience.allows_wait(caller.key)),
+            CircuitVerdict::Limited if patience == Patience::Over => {
+                match self.query_key_circuit(caller, now) {
+                    // A key that is down cannot use a slot.
+                    CircuitVerdict::Down => CombinedDecision::Hold(BreakerScope::Key),
+                    CircuitVerdict::Probing => CombinedDecision::Wait,
+                    _ => CombinedDecision::Hold(BreakerScope::Target),
+                }
             }
-            CircuitVerdict::Limited if patience == Patience::Over => match self.query_key(caller, now) {
-                // A key that is down cannot use a slot.
-                CircuitVerdict::Down => CircuitsDecision::Hold(BreakerScope::Key),
-                CircuitVerdict::Probing => CircuitsDecision::Wait,
-                _ => CircuitsDecision::Hold(BreakerScope::Target),
-            },
             // A message with any key may probe the target.
             verdict => verdict.to_decision(BreakerScope::Target, patience != Patience::Over),
         }
@@ -292,7 +295,7 @@ impl Breaker {
 
     /// Returns the scope of the circuit that holds a message until a `Retry-After` ends. Until then, not even a probe
     /// of the target is made.
-    fn waiting_scope(&mut self, key: Option<CircuitKey>, now: Moment) -> Option<BreakerScope> {
+    fn retry_after_scope(&mut self, key: Option<CircuitKey>, now: Moment) -> Option<BreakerScope> {
         let target_waits = self.target.must_wait(now);
         let key_waits = self.keys.get_mut(key, now).is_some_and(|circuit| circuit.must_wait(now));
         // The target's circuit holds messages for longer while the target is down.
@@ -304,7 +307,7 @@ impl Breaker {
         (target_waits || key_waits).then_some(scope)
     }
 
-    fn query_key(&mut self, caller: Caller, now: Moment) -> CircuitVerdict {
+    fn query_key_circuit(&mut self, caller: Caller, now: Moment) -> CircuitVerdict {
         let circuit = self.keys.get_mut(caller.key, now);
         circuit.map_or(CircuitVerdict::Call, |circuit| circuit.decide_call(caller, Reserve::None, now))
     }
@@ -335,7 +338,7 @@ impl Breaker {
 
     /// Returns the hold for a message at its hold limit. The hold no longer grows with the total held time.
     fn overdue_hold(&mut self, caller: Caller, now: Moment) -> Option<Hold> {
-        let CircuitsDecision::Hold(scope) = self.query_circuits(caller, Patience::Over, now) else {
+        let CombinedDecision::Hold(scope) = self.query_circuits(caller, Patience::Over, now) else {
             return None;
         };
         let retry_after = self.retry_after_seconds(scope, caller, now);
@@ -416,7 +419,7 @@ impl Breaker {
         if outage.first_failures == 0 || self.target.has_answered_recently(now) {
             return;
         }
-        let report = HeldReport {
+        let report = OutageReport {
             since: self.clock.moment_at(outage.since),
             first_failures: outage.first_failures,
             reported_at: self.clock.moment_at(reported_at),

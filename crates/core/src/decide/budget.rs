@@ -136,7 +136,7 @@ pub(super) fn redrive_bounds(count: u32) -> RangeInclusive<u64> {
 
 /// Checks that a message that SQS moved may be re-sent once more.
 pub(super) fn check_redrives(policy: &Policy, before: &Metadata) -> Result<(), GiveUp> {
-    let (max, max_in_all) = (policy.redrives_max(), policy.redrives_total_max());
+    let (max, max_in_all) = (policy.redrives_max(), policy.total_redrives_max());
     let (since_answer, in_all) = (before.redrives_since_answer(), before.redrive_count);
     let (times, limit) = if since_answer >= max {
         let since = if since_answer < in_all { " since its last answer" } else { "" };

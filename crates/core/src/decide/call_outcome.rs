@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn connection_failures_are_unavailable_and_failed_responses_are_faults() {
+    fn connection_failures_count_as_unavailable_and_bad_responses_as_faults() {
         let no_connection = ["Connect", "ConnectTimeout", "Dns", "Proxy", "Refused", "Tls"]
             .map(|what| format!("Http.{what}"));
         for not_now in no_connection {

@@ -2,7 +2,7 @@
 
 use chrono::TimeDelta;
 
-use crate::decide::backoff::{JitterKey, retry_delay, target_delay};
+use crate::decide::backoff::{JitterKey, retry_after_delay, retry_delay};
 use crate::failure::{Classification, Delivery, FailureClass, HandOff};
 use crate::limits::{DelaySeconds, RetryDelay};
 use crate::message::Timestamp;
@@ -83,7 +83,7 @@ impl FlooredBackoff {
     pub(super) fn for_retry(policy: &Policy, classification: &Classification, key: JitterKey) -> Self {
         let requested = classification.retry_after_seconds;
         let floor = requested
-            .map_or(RetryDelay::ZERO, |requested| target_delay(requested, policy.delay_limit(), key));
+            .map_or(RetryDelay::ZERO, |requested| retry_after_delay(requested, policy.delay_limit(), key));
         // A snooze is not a failure, so no backoff applies.
         let backoff = match (classification.known_class(), requested) {
             (FailureClass::Snooze, Some(_)) => RetryDelay::ZERO,

@@ -49,7 +49,7 @@ impl QueueTimes {
     /// Returns the longest time for which a received message can be hidden: 12 hours from the receive
     /// ("ChangeMessageVisibility", Amazon SQS API Reference), minus the visibility timeout, because the call may have
     /// taken that long.
-    pub(crate) fn hidden_max(self) -> VisibilitySeconds {
+    pub(crate) fn hidden_time_max(self) -> VisibilitySeconds {
         let left = VisibilitySeconds::MAX.get() - self.visibility_timeout.get();
         VisibilitySeconds::saturating(left.into())
     }
@@ -59,7 +59,7 @@ impl QueueTimes {
 ///
 /// # Errors
 /// Returns the reason if the message is given up on.
-pub fn decide_on_queue(
+pub fn decide_visibility_timeout(
     policy: &Policy,
     failed: &FailedMessage,
     attempts: Attempts,
@@ -73,7 +73,7 @@ pub fn decide_on_queue(
     let Attempts { made, since } = attempts;
     check_attempts(policy, metadata.max_attempts, made.saturating_sub(1))?;
     let key = JitterKey { message_id: metadata.message_id, generation: metadata.generation(), attempt: made };
-    let hidden_max = RetryDelay::saturating(queue_times.hidden_max().get().into());
+    let hidden_max = RetryDelay::saturating(queue_times.hidden_time_max().get().into());
     let backoff = FlooredBackoff::for_retry(policy, classification, key).with_cap(hidden_max);
     let age_limit = AgeLimit::from_limits(policy, metadata.expires_at, since);
     let latest_retry_time = queue_times.latest_retry_time(delivery.sent_at);
@@ -82,14 +82,14 @@ pub fn decide_on_queue(
     let due = backoff.due_time(now, Some(limit), now);
     check_age(age_limit, due.at)?;
     if due.at > latest_retry_time {
-        return Err(retention_give_up(queue_times, delivery.sent_at, due.at));
+        return Err(retention_exceeded(queue_times, delivery.sent_at, due.at));
     }
     Ok(due.delay)
 }
 
 /// Returns the reason for giving up on a message whose retry would be too close to the end of the retention: SQS could
 /// delete the message silently.
-pub(crate) fn retention_give_up(queue_times: QueueTimes, sent_at: Timestamp, next: Timestamp) -> GiveUp {
+pub(crate) fn retention_exceeded(queue_times: QueueTimes, sent_at: Timestamp, next: Timestamp) -> GiveUp {
     let explanation = format!(
         "The next retry at {} is too close to the end of the queue's retention at {}",
         format_rfc3339(next),

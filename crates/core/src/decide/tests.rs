@@ -9,7 +9,7 @@ use chrono::TimeDelta;
 
 use super::*;
 use crate::arrival::Arrival;
-use crate::decide::backoff::{retry_delay, target_delay};
+use crate::decide::backoff::{retry_after_delay, retry_delay};
 use crate::failure::{Classification, Delivery, DlqReturn, Stage};
 use crate::handler::HandlerError;
 use crate::json::forward_compatible::OpenEnum;
@@ -41,7 +41,7 @@ fn failure(error: &HandlerError) -> HandOff {
 }
 
 /// Returns [`transient_failure`] for a message that was sent back from the final DLQ.
-fn transient_after_return(generation_before: Option<u32>) -> HandOff {
+fn transient_failure_after_dlq_return(generation_before: Option<u32>) -> HandOff {
     let delivery =
         Delivery { came_back: Some(DlqReturn { last_attempt: None, generation_before }), ..delivery() };
     HandOff { delivery, ..transient_failure() }
@@ -69,7 +69,7 @@ fn snooze() -> HandOff {
 }
 
 /// Decides, at second 10, what happens to a message that was sent at second 0.
-fn decide_failure(policy: &Policy, body: &str, failure: &HandOff) -> Decision {
+fn decide_after_failure(policy: &Policy, body: &str, failure: &HandOff) -> Decision {
     decide(policy, &failed_message(body, failure, None), at(10))
 }
 
@@ -96,14 +96,14 @@ fn failed_message_with_attributes(attributes_bytes: usize, body: &str, hand_off:
 }
 
 fn resend(policy: &Policy, body: &str, failure: &HandOff) -> Resend {
-    match decide_failure(policy, body, failure) {
+    match decide_after_failure(policy, body, failure) {
         Decision::Resend(resend) => resend,
         other => panic!("{other:?}"),
     }
 }
 
 fn give_up(policy: &Policy, body: &str, failure: &HandOff) -> GiveUp {
-    match decide_failure(policy, body, failure) {
+    match decide_after_failure(policy, body, failure) {
         Decision::GiveUp(give_up) => give_up,
         other => panic!("{other:?}"),
     }
@@ -133,7 +133,7 @@ fn metadata(resend: &Resend) -> Metadata {
 }
 
 #[test]
-fn the_first_failure_is_resent_as_retry_1() {
+fn a_message_is_resent_as_retry_1_after_its_first_failure() {
     let resend = resend(&one_minute_policy(), &body(""), &transient_failure());
     assert_eq!(resend.retry_attempt, 1);
     assert_eq!(resend.delay.get(), 60);
@@ -168,7 +168,7 @@ fn each_failure_spends_an_attempt_up_to_the_policys_limit() {
 }
 
 #[test]
-fn a_message_beyond_the_policys_attempts_is_given_up_on() {
+fn a_message_with_too_many_attempts_is_given_up_on() {
     let given_up = give_up(&one_minute_policy(), &body(r#""retry_attempt":1000"#), &transient_failure());
     assert_eq!(given_up.reason, DeadLetterReason::RetryAttemptExceeded);
 }
@@ -191,8 +191,8 @@ fn the_delay_is_keyed_by_message_generation_and_attempt() {
 
 #[test]
 fn deciding_twice_yields_the_same_decision() {
-    let decision = decide_failure(&Policy::default(), &body(""), &transient_failure());
-    assert_eq!(decide_failure(&Policy::default(), &body(""), &transient_failure()), decision);
+    let decision = decide_after_failure(&Policy::default(), &body(""), &transient_failure());
+    assert_eq!(decide_after_failure(&Policy::default(), &body(""), &transient_failure()), decision);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn non_retryable_takes_precedence_over_retryable() {
 }
 
 #[test]
-fn a_retryable_match_is_transient_for_any_response() {
+fn a_match_in_the_retryable_list_overrides_the_targets_response() {
     let policy = policy(r#"{"retryable":["HttpStatus.4*"]}"#);
     assert_eq!(resend(&policy, &body(""), &permanent_failure()).retry_attempt, 1);
 }
@@ -249,11 +249,11 @@ fn an_unknown_failure_kind_is_transient() {
 }
 
 #[test]
-fn a_not_started_message_is_not_classified_and_spends_no_attempt() {
+fn an_unstarted_call_is_not_classified_and_spends_no_attempt() {
     let policy = policy(
         r#"{"max_attempts":0,"retryable":["A"],"non_retryable":["*"],"backoff":{"kind":"fixed","delay_seconds":7,"jitter":"none"}}"#,
     );
-    let resend = resend(&policy, &body(""), &HandOff::for_not_started(delivery()));
+    let resend = resend(&policy, &body(""), &HandOff::for_unstarted_call(delivery()));
     assert_eq!(resend.retry_attempt, 0);
     assert_eq!(resend.budget, Budget::Snooze);
     assert_eq!(resend.delay.get(), 7);
@@ -266,7 +266,7 @@ fn a_snooze_has_its_own_delay_and_spends_no_attempt() {
     assert_eq!((resend.retry_attempt, resend.budget), (3, Budget::Snooze));
     // 10 s plus up to 10 %, keyed by the next retry.
     let key = JitterKey { message_id: ID.parse().unwrap(), generation: 0, attempt: 4 };
-    assert_eq!(resend.total_delay, target_delay(10, RetryDelay::SHORT_MAX, key));
+    assert_eq!(resend.total_delay, retry_after_delay(10, RetryDelay::SHORT_MAX, key));
     assert_eq!(RetryDelay::from(resend.delay), resend.total_delay);
     assert!((10..=11).contains(&resend.delay.get()));
     assert_eq!(metadata(&resend).snooze_count, 1);
@@ -284,7 +284,7 @@ fn snoozes_beyond_a_hundred_spend_attempts() {
 
     let spent = give_up(&one_minute_policy(), &body(r#""retry_attempt":3,"snooze_count":100"#), &snooze());
     assert_eq!(spent.reason, DeadLetterReason::RetryAttemptExceeded);
-    let not_started = HandOff::for_not_started(delivery());
+    let not_started = HandOff::for_unstarted_call(delivery());
     let spent = give_up(&one_minute_policy(), &body(r#""retry_attempt":3,"snooze_count":100"#), &not_started);
     assert_eq!(spent.reason, DeadLetterReason::RetryAttemptExceeded);
 }
@@ -293,7 +293,7 @@ fn snoozes_beyond_a_hundred_spend_attempts() {
 fn a_snooze_loop_ends() {
     let mut message = body("");
     let mut deliveries = 0;
-    while let Decision::Resend(resend) = decide_failure(&one_minute_policy(), &message, &snooze()) {
+    while let Decision::Resend(resend) = decide_after_failure(&one_minute_policy(), &message, &snooze()) {
         deliveries += 1;
         assert!(resend.retry_attempt <= 3, "attempts never exceed the policy");
         message = resend.body().to_owned();
@@ -302,8 +302,8 @@ fn a_snooze_loop_ends() {
 }
 
 #[test]
-fn a_new_generation_starts_at_zero() {
-    let came_back = transient_after_return(None);
+fn a_new_generation_resets_counts_and_history() {
+    let came_back = transient_failure_after_dlq_return(None);
     let old = concat!(
         r#""retry_attempt":3,"next_retry_time":"2026-07-01T00:00:00Z","first_sent_time":"2026-07-01T00:00:00Z","#,
         r#""retry_history":[{"attempt":2,"failed_at":"2026-07-01T00:00:00Z","error_type":"Old","error_details":"old"}],"#,
@@ -321,7 +321,7 @@ fn a_new_generation_starts_at_zero() {
 
 #[test]
 fn generations_are_counted_up_to_a_hundred() {
-    let came_back = transient_after_return(None);
+    let came_back = transient_failure_after_dlq_return(None);
     for (before, after) in [(0, 1), (1, 2), (99, 100), (100, 100)] {
         let message = body(&format!(r#""redrive_generation":{before}"#));
         assert_eq!(

@@ -11,7 +11,7 @@ const REQUESTS_MAX: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
 /// Deletes messages by receipt handle. Retries transient errors, and returns one final outcome per handle, in order.
-pub async fn delete_receives<Q: Queue, C: Clock>(
+pub async fn delete_by_receipt_handle<Q: Queue, C: Clock>(
     queue: &Q,
     clock: &C,
     handles: &[String],

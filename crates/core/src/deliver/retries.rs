@@ -47,7 +47,7 @@ pub(super) async fn settle_batch<R, F: Future<Output = Vec<EntryOutcome<R>>>>(
         pin_mut!(pause);
         // Responses take precedence over the pause: an entry whose response has arrived must not be sent again.
         select_biased! {
-            (places, answers) = in_flight.select_next_some() => retries.record_answers(places, answers, clock.now()),
+            (places, answers) = in_flight.select_next_some() => retries.record_results(places, answers, clock.now()),
             () = pause => {}
         }
     }
@@ -117,7 +117,7 @@ impl<R> BatchRetries<R> {
 
     /// Records the results of a request for the entries at these positions. Entries without a result count as
     /// unanswered; surplus results are ignored.
-    fn record_answers(&mut self, places: Vec<usize>, answers: Vec<EntryOutcome<R>>, now: Timestamp) {
+    fn record_results(&mut self, places: Vec<usize>, answers: Vec<EntryOutcome<R>>, now: Timestamp) {
         let mut answers = answers.into_iter();
         // At least the first wait, since halving the remaining time would never reach the deadline.
         let last = LONGEST_WAIT.min(time_until(now, self.deadline) / 2).max(FIRST_WAIT);

@@ -70,7 +70,7 @@ impl Clock for FakeClock {
 
 /// The scripted response to one request.
 #[derive(Clone, Debug)]
-enum Answer {
+enum ScriptedResponse {
     /// Every entry is confirmed.
     All,
     /// The entries with these bodies fail; all others are confirmed.
@@ -80,19 +80,19 @@ enum Answer {
     /// There is no response.
     Hang,
     /// The response arrives after this many seconds.
-    After(u64, Box<Answer>),
+    After(u64, Box<ScriptedResponse>),
 }
 
 /// Responds to requests according to a script, whose last response is repeated. Records the time and the bodies of each
 /// request.
 struct FakeQueue {
     clock: FakeClock,
-    script: Mutex<VecDeque<Answer>>,
+    script: Mutex<VecDeque<ScriptedResponse>>,
     requests: Mutex<Vec<(f64, Vec<String>)>>,
 }
 
 impl FakeQueue {
-    fn new(script: impl IntoIterator<Item = Answer>) -> Self {
+    fn new(script: impl IntoIterator<Item = ScriptedResponse>) -> Self {
         let script = Mutex::new(script.into_iter().collect());
         Self { clock: FakeClock::new(), script, requests: Mutex::default() }
     }
@@ -102,7 +102,7 @@ impl FakeQueue {
     }
 
     /// Returns the time of each request, in milliseconds from the start.
-    fn times(&self) -> Vec<u64> {
+    fn request_times(&self) -> Vec<u64> {
         self.requests.lock().unwrap().iter().map(|(seconds, _)| (seconds * 1000.0).round() as u64).collect()
     }
 }
@@ -121,24 +121,24 @@ impl QueueSender for FakeQueue {
         };
         let outcome = |body: &String| Ok(format!("id of {body}"));
         let answer = match answer {
-            Answer::After(seconds, answer) => {
+            ScriptedResponse::After(seconds, answer) => {
                 self.clock.sleep(Duration::from_secs(seconds)).await;
                 *answer
             }
             answer => answer,
         };
         match answer {
-            Answer::After(..) => unreachable!("waits are not nested"),
-            Answer::All => bodies.iter().map(outcome).collect(),
-            Answer::Failing(failing) => bodies
+            ScriptedResponse::After(..) => unreachable!("waits are not nested"),
+            ScriptedResponse::All => bodies.iter().map(outcome).collect(),
+            ScriptedResponse::Failing(failing) => bodies
                 .iter()
                 .map(|body| match failing.iter().find(|(name, _)| name == body) {
                     Some((_, fault)) => Err(error(*fault)),
                     None => outcome(body),
                 })
                 .collect(),
-            Answer::Count(count) => (0..count).map(|index| Ok(format!("id {index}"))).collect(),
-            Answer::Hang => std::future::pending().await,
+            ScriptedResponse::Count(count) => (0..count).map(|index| Ok(format!("id {index}"))).collect(),
+            ScriptedResponse::Hang => std::future::pending().await,
         }
     }
 }
@@ -168,7 +168,7 @@ fn sent_outcomes(bodies: &[&str]) -> Vec<EntryOutcome<String>> {
 
 #[test]
 fn no_request_is_made_without_messages() {
-    let queue = FakeQueue::new([Answer::All]);
+    let queue = FakeQueue::new([ScriptedResponse::All]);
     assert_eq!(deliver_bodies(&queue, &[]), []);
     assert_eq!(queue.requests(), [[""; 0]; 0]);
 }
@@ -177,7 +177,7 @@ fn no_request_is_made_without_messages() {
 fn every_message_has_one_outcome_in_order() {
     let names: Vec<_> = (0..25).map(|index| format!("m{index}")).collect();
     let bodies: Vec<_> = names.iter().map(String::as_str).collect();
-    let queue = FakeQueue::new([Answer::All]);
+    let queue = FakeQueue::new([ScriptedResponse::All]);
     assert_eq!(deliver_bodies(&queue, &bodies), sent_outcomes(&bodies));
     let sizes: Vec<_> = queue.requests().iter().map(Vec::len).collect();
     assert_eq!(sizes, [10, 10, 5]);
@@ -188,9 +188,9 @@ fn every_message_has_one_outcome_in_order() {
 fn only_refused_entries_are_sent_again() {
     for fault in [Fault::Throttled, Fault::NotSent] {
         let queue = FakeQueue::new([
-            Answer::Failing(vec![("b", fault), ("d", fault)]),
-            Answer::Failing(vec![("d", fault)]),
-            Answer::All,
+            ScriptedResponse::Failing(vec![("b", fault), ("d", fault)]),
+            ScriptedResponse::Failing(vec![("d", fault)]),
+            ScriptedResponse::All,
         ]);
         assert_eq!(deliver_bodies(&queue, &["a", "b", "c", "d"]), sent_outcomes(&["a", "b", "c", "d"]));
         assert_eq!(queue.requests(), [vec!["a", "b", "c", "d"], vec!["b", "d"], vec!["d"]], "{fault:?}");
@@ -199,7 +199,7 @@ fn only_refused_entries_are_sent_again() {
 
 #[test]
 fn sender_faults_are_never_sent_again() {
-    let queue = FakeQueue::new([Answer::Failing(vec![("b", Fault::Sender)])]);
+    let queue = FakeQueue::new([ScriptedResponse::Failing(vec![("b", Fault::Sender)])]);
     let outcomes = deliver_bodies(&queue, &["a", "b"]);
     assert_eq!(outcomes, [Ok("id of a".to_owned()), Err(error(Fault::Sender))]);
     assert_eq!(queue.requests().len(), 1);
@@ -207,7 +207,7 @@ fn sender_faults_are_never_sent_again() {
 
 #[test]
 fn resends_stop_at_the_deadline_with_the_last_error() {
-    let queue = FakeQueue::new([Answer::Failing(vec![("b", Fault::Throttled)])]);
+    let queue = FakeQueue::new([ScriptedResponse::Failing(vec![("b", Fault::Throttled)])]);
     let outcomes = deliver_bodies(&queue, &["a", "b"]);
     assert_eq!(outcomes, [Ok("id of a".to_owned()), Err(error(Fault::Throttled))]);
     assert!(queue.clock.seconds() <= 10.0, "{} s", queue.clock.seconds());
@@ -220,7 +220,7 @@ fn resends_stop_at_the_deadline_with_the_last_error() {
 
 #[test]
 fn no_message_is_sent_after_the_deadline() {
-    let queue = FakeQueue::new([Answer::Failing(vec![("a", Fault::Service)])]);
+    let queue = FakeQueue::new([ScriptedResponse::Failing(vec![("a", Fault::Service)])]);
     let outcomes = deliver_bodies_within(-5, &queue, &["a"]);
     assert_eq!(outcomes, [Err(no_answer_error())]);
     assert_eq!(queue.requests().len(), 0);
@@ -228,27 +228,27 @@ fn no_message_is_sent_after_the_deadline() {
 
 #[test]
 fn a_hanging_queue_is_abandoned_at_the_deadline_without_a_confirmation() {
-    let queue = FakeQueue::new([Answer::Hang]);
+    let queue = FakeQueue::new([ScriptedResponse::Hang]);
     let outcomes = deliver_bodies(&queue, &["a", "b"]);
     assert_eq!(outcomes, [Err(no_answer_error()), Err(no_answer_error())]);
     assert_eq!(queue.clock.now(), at(10));
-    assert_eq!(queue.times(), [0, 5000]);
+    assert_eq!(queue.request_times(), [0, 5000]);
 }
 
 #[test]
 fn a_hanging_batch_does_not_delay_the_other_batches() {
     let names: Vec<_> = (0..30).map(|index| format!("m{index}")).collect();
     let bodies: Vec<_> = names.iter().map(String::as_str).collect();
-    let queue = FakeQueue::new([Answer::All, Answer::Hang, Answer::All]);
+    let queue = FakeQueue::new([ScriptedResponse::All, ScriptedResponse::Hang, ScriptedResponse::All]);
     let outcomes = deliver_bodies(&queue, &bodies);
     assert_eq!(outcomes, sent_outcomes(&bodies));
-    assert_eq!(queue.times(), [0, 0, 0, 5000]);
+    assert_eq!(queue.request_times(), [0, 0, 0, 5000]);
     assert_eq!(queue.requests()[3], bodies[10..20], "only the hanging batch is sent again");
 }
 
 #[test]
-fn an_entry_without_an_answer_is_not_confirmed() {
-    let queue = FakeQueue::new([Answer::Count(2), Answer::Hang]);
+fn an_entry_without_an_outcome_is_not_confirmed() {
+    let queue = FakeQueue::new([ScriptedResponse::Count(2), ScriptedResponse::Hang]);
     let outcomes = deliver_bodies(&queue, &["a", "b", "c", "d"]);
     assert_eq!(outcomes[..2], [Ok("id 0".to_owned()), Ok("id 1".to_owned())]);
     assert_eq!(outcomes[2..], [Err(no_answer_error()), Err(no_answer_error())]);
@@ -260,10 +260,10 @@ fn an_entry_without_an_answer_is_not_confirmed() {
 }
 
 #[test]
-fn surplus_outcomes_confirm_no_entry_of_another_batch() {
+fn surplus_outcomes_do_not_confirm_entries_in_another_batch() {
     let names: Vec<_> = (0..12).map(|index| format!("m{index}")).collect();
     let bodies: Vec<_> = names.iter().map(String::as_str).collect();
-    let queue = FakeQueue::new([Answer::Count(12), Answer::Hang]);
+    let queue = FakeQueue::new([ScriptedResponse::Count(12), ScriptedResponse::Hang]);
     let outcomes = deliver_bodies(&queue, &bodies);
     assert!(outcomes[..10].iter().all(Result::is_ok));
     assert_eq!(outcomes[10..], [Err(no_answer_error()), Err(no_answer_error())]);

@@ -142,7 +142,7 @@ impl DeadLetter {
         let cause = Cause {
             // An unverified cause may be forged, so its type can have any length.
             error_type: truncate::clean_text(&self.cause.error_type, truncate::ERROR_TYPE_BYTES_MAX),
-            message: truncate::clean_without_middle(&self.cause.message, bytes),
+            message: truncate::clean_and_cut_middle(&self.cause.message, bytes),
             function: self
                 .cause
                 .function
@@ -162,7 +162,7 @@ impl DeadLetter {
 #[must_use]
 pub fn annotate_attributes(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Attributes {
     full_annotation(producer, body_bytes, annotation)
-        .or_else(|| type_and_details(producer, body_bytes, annotation))
+        .or_else(|| annotate_type_and_details(producer, body_bytes, annotation))
         .or_else(|| annotate_type_only(producer, body_bytes, annotation))
         .unwrap_or_else(|| producer.clone())
 }
@@ -176,7 +176,7 @@ fn full_annotation(producer: &Attributes, body_bytes: usize, annotation: &Annota
     let folding = if record.folded_attributes.is_empty() { 0 } else { record.folding_bytes() };
     let written = |bytes: usize| {
         let record = record.with_short_cause(bytes);
-        let details = truncate::clean_without_middle(&annotation.details, bytes.min(ERROR_DETAILS_BYTES_MAX));
+        let details = truncate::clean_and_cut_middle(&annotation.details, bytes.min(ERROR_DETAILS_BYTES_MAX));
         let mut attributes = kept.clone();
         attributes.insert(DEAD_LETTER.to_owned(), Attribute::string(record.to_json()));
         attributes.insert(ERROR_TYPE.to_owned(), Attribute::string(annotation.reason.as_str()));
@@ -205,11 +205,15 @@ fn with_logs(mut attributes: Attributes, body_bytes: usize, logs: &AttemptLogs) 
     attributes
 }
 
-fn type_and_details(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {
+fn annotate_type_and_details(
+    producer: &Attributes,
+    body_bytes: usize,
+    annotation: &Annotation,
+) -> Option<Attributes> {
     let attributes = annotate_type_only(producer, body_bytes, annotation)?;
     let written = |bytes: usize| {
         let mut attributes = attributes.clone();
-        let details = truncate::clean_without_middle(&annotation.details, bytes);
+        let details = truncate::clean_and_cut_middle(&annotation.details, bytes);
         attributes.insert(ERROR_DETAILS.to_owned(), Attribute::string(dash_if_empty(details)));
         attributes
     };

@@ -76,7 +76,7 @@ impl Verdict {
     /// Adds this document to the trace header, for a final record whose annotation does not fit.
     #[must_use]
     pub fn add_to_trace_header(&self, trace_header: Option<&str>) -> String {
-        with_document(&self.to_wire(), trace_header)
+        trace_header_with_document(&self.to_wire(), trace_header)
     }
 
     fn to_wire(&self) -> Wire<'_> {
@@ -139,7 +139,7 @@ enum DroppableMembers {
     UnknownFunctionAndLastAttempt,
     StageAndSourceQueue,
     /// Unnecessary in a verdict, since the decision has been made.
-    ClassificationOfVerdict,
+    VerdictClassification,
     FailedAt,
     /// A plain message's id may be derived from this id.
     SourceMessageId,
@@ -151,7 +151,7 @@ enum DroppableMembers {
 const DROP_ORDER: [DroppableMembers; 6] = [
     DroppableMembers::UnknownFunctionAndLastAttempt,
     DroppableMembers::StageAndSourceQueue,
-    DroppableMembers::ClassificationOfVerdict,
+    DroppableMembers::VerdictClassification,
     DroppableMembers::FailedAt,
     DroppableMembers::SourceMessageId,
     DroppableMembers::FirstSentTime,
@@ -169,7 +169,7 @@ fn attach_document(
     trace_header: Option<&str>,
 ) -> AttachedDocument {
     let Some(attributes) = add_as_attribute(wire, producer, body_bytes) else {
-        let trace_header = Some(with_document(wire, trace_header));
+        let trace_header = Some(trace_header_with_document(wire, trace_header));
         return AttachedDocument { attributes: producer.clone(), trace_header };
     };
     AttachedDocument { attributes, trace_header: trace_header.map(str::to_owned) }
@@ -255,11 +255,11 @@ impl<'a> Wire<'a> {
                 self.stage = None;
                 self.source_queue_arn = None;
             }
-            DroppableMembers::ClassificationOfVerdict if self.verdict.is_some() => {
+            DroppableMembers::VerdictClassification if self.verdict.is_some() => {
                 self.kind = None;
                 self.retry_after_seconds = None;
             }
-            DroppableMembers::ClassificationOfVerdict => {}
+            DroppableMembers::VerdictClassification => {}
             DroppableMembers::FailedAt => self.failed_at = None,
             DroppableMembers::SourceMessageId => self.source_message_id = None,
             DroppableMembers::FirstSentTime => self.first_sent_time = None,
@@ -291,7 +291,7 @@ const UNTRACED_HEADER: &str = "Root=1-00000000-000000000000000000000000;Sampled=
 const HEADER_BYTES_MAX: usize = 256;
 
 /// Appends as much of the document as fits, at least [`Wire::to_minimal`], to the producer's trace header.
-pub(super) fn with_document(wire: &Wire<'_>, producer_part: Option<&str>) -> String {
+pub(super) fn trace_header_with_document(wire: &Wire<'_>, producer_part: Option<&str>) -> String {
     let producer_part = producer_part.unwrap_or(UNTRACED_HEADER);
     let left = HEADER_BYTES_MAX.saturating_sub(producer_part.len() + FIELD.len());
     let has_room = |bytes: usize| bytes.div_ceil(3) * 4 <= left;

@@ -47,7 +47,7 @@ fn failure_text(attributes: &Attributes) -> &str {
 }
 
 #[test]
-fn each_document_has_its_exact_json_form() {
+fn each_document_round_trips_through_its_exact_json() {
     let delivered = concat!(
         r#"{"type":"HttpStatus.503","details":"HTTP 503","kind":"transient","failed_at":"2026-07-25T17:20:05.000000Z","#,
         r#""source_message_id":"m","source_queue_arn":"arn:aws:sqs:eu-central-1:000000000000:source","#,
@@ -87,13 +87,13 @@ fn each_kind_of_handler_error_is_classified() {
     let back_in = Duration::from_secs(30);
     assert_eq!(classify(HandlerError::unavailable("T", "d").retry_after(back_in)), ("transient", Some(30)));
     assert_eq!(
-        HandOff::for_not_started(delivery()).classification,
+        HandOff::for_unstarted_call(delivery()).classification,
         Classification::without_delay(FailureClass::NotStarted)
     );
 }
 
 #[test]
-fn a_targets_delay_is_rounded_up_and_not_limited() {
+fn a_requested_delay_is_rounded_up_to_seconds_and_not_capped() {
     let retry_after_seconds =
         |delay| Classification::from_failure_kind(FailureKind::TransientAfter(delay)).retry_after_seconds;
     assert_eq!(retry_after_seconds(Duration::from_millis(1)), Some(1));
@@ -102,7 +102,7 @@ fn a_targets_delay_is_rounded_up_and_not_limited() {
 }
 
 #[test]
-fn a_targets_error_type_is_truncated_to_legal_text() {
+fn a_targets_error_type_is_truncated_and_made_legal() {
     let error = HandlerError::transient(ErrorType::FromTarget(format!("\0{}", "é".repeat(200))), "");
     let LastError { error_type, .. } = HandOff::from_handler_error(&error, delivery()).error;
     assert!((126..=128).contains(&error_type.len()));
@@ -195,7 +195,7 @@ fn missing_hand_off_members_are_taken_from_the_record() {
 }
 
 #[test]
-fn unknown_values_of_a_later_version_are_preserved() {
+fn unknown_values_from_a_later_version_are_preserved() {
     let json = r#"{"type":"T","kind":"parked","retry_after_seconds":7}"#;
     let Some(FailureDocument::HandOff(parked)) = read_failure(json) else { panic!("a hand-off") };
     assert_eq!(
@@ -245,7 +245,7 @@ fn a_verdict_without_a_stage_keeps_its_reason() {
 
 /// Unknown members are preserved from the hand-off through several hops to the verdict.
 #[test]
-fn members_of_a_later_version_are_kept_unchanged() {
+fn members_from_a_later_version_are_kept_unchanged() {
     let members = r#""since":"2026-07-25","deep":{"n":1.50e400,"$serde_json::private::Number":"1"},"\u0061b":[ "\ud800" ]"#;
     let written = failure_text(&hand_off().attach_to(&producer_attributes(0), 1, None).attributes).replacen(
         '{',
@@ -267,22 +267,22 @@ fn members_of_a_later_version_are_kept_unchanged() {
 }
 
 #[test]
-fn members_of_a_later_version_survive_a_second_decision() {
+fn members_from_a_later_version_survive_a_second_decision() {
     let Some(FailureDocument::HandOff(kept)) = read_failure(r#"{"since":[1.50],"kind":"held"}"#) else {
         panic!("a hand-off")
     };
     let HandedOffFailure { hand_off: parsed, due_at } =
         FailureDocument::Verdict(verdict_on(kept.clone().into())).into_hand_off().unwrap();
     assert_eq!((&parsed, due_at), (&kept, None), "a verdict whose message was moved to the intermediate DLQ");
-    let invalid =
-        Failure::from(parsed).into_invalid_message(DeadLetterReason::InvalidMessageFormat, &"no object");
+    let invalid = Failure::from(parsed)
+        .into_invalid_message_failure(DeadLetterReason::InvalidMessageFormat, &"no object");
     let error = LastError::new("INVALID_MESSAGE_FORMAT", "no object");
     assert_eq!(invalid, Failure { error, ..kept.into() });
 }
 
 /// Unknown members may be part of the message's state, whereas the details are only for people.
 #[test]
-fn details_are_cut_before_members_of_a_later_version() {
+fn details_are_cut_before_members_from_a_later_version() {
     let since = r#""since":"2026-07-25T17:00:00Z""#;
     let written = format!(r#"{{"type":"T","details":"{}","kind":"held",{since}}}"#, "d".repeat(2000));
     let Some(FailureDocument::HandOff(hand_off)) = read_failure(&written) else { panic!("a hand-off") };
@@ -396,7 +396,7 @@ fn a_verdict_folds_the_smallest_of_ten_attributes() {
 
 /// An attribute that SQS might refuse when it is sent again is not folded.
 #[test]
-fn only_certainly_accepted_attributes_are_folded() {
+fn an_attribute_that_sqs_might_refuse_is_not_folded() {
     let mut attributes = producer_attributes(9);
     attributes.insert("ü".to_owned(), Attribute::string("x"));
     let folded = hop().attach_to(&attributes, 100, None).attributes;
@@ -407,7 +407,7 @@ fn only_certainly_accepted_attributes_are_folded() {
 }
 
 #[test]
-fn failure_with_an_illegal_character_is_not_ours() {
+fn a_failure_document_with_an_illegal_character_is_not_ours() {
     let texts = ["failed_at", "source_message_id", "source_queue_arn", "first_sent_time", "due_at"];
     for name in texts {
         let read_failure = |text: &str| read_failure(&format!(r#"{{"{name}":"{text}"}}"#));
@@ -450,7 +450,7 @@ proptest! {
 }
 
 #[test]
-fn a_held_message_has_the_reason_and_the_delay_of_its_hold() {
+fn a_held_message_gets_the_reason_and_delay_from_its_hold() {
     let outage = Outage { since: at(-600), first_failures: 12 };
     let hold = |reason| Hold { reason, outage, delay: Duration::from_millis(7001) };
     for (reason, error_type, details) in [

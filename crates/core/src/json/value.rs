@@ -33,7 +33,7 @@ pub fn is_json(text: &str) -> bool {
 }
 
 /// Reads an optional member that must not be `null`, which serde would treat as absent.
-pub(crate) fn parse_not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+pub(crate) fn parse_non_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)

@@ -32,7 +32,7 @@ impl<'a> Envelope<'a> {
     /// their positions; new ones are added at the end.
     #[must_use]
     pub fn with_retry_metadata(&self, retry: &RetryMetadata) -> String {
-        with_metadata(self.body, &self.inside, retry.json_members())
+        splice_metadata(self.body, &self.inside, retry.json_members())
     }
 
     /// Returns the body for sending the message back from the final DLQ: reset, with a generation higher than those in
@@ -40,7 +40,7 @@ impl<'a> Envelope<'a> {
     #[must_use]
     pub fn with_next_generation(&self, came_back: DlqReturn) -> String {
         let fresh = self.metadata.clone().into_next_generation(came_back);
-        with_metadata(self.body, &self.inside, fresh_members(&fresh))
+        splice_metadata(self.body, &self.inside, fresh_members(&fresh))
     }
 
     pub(crate) fn into_metadata(self) -> (Metadata, Range<usize>) {
@@ -50,7 +50,7 @@ impl<'a> Envelope<'a> {
 
 /// Returns the body with our metadata members set or removed, and every other byte unchanged. `inside` is the range
 /// between the braces of the `metadata` object in a parsed body.
-pub(crate) fn with_metadata(body: &str, inside: &Range<usize>, ours: OurMembers) -> String {
+pub(crate) fn splice_metadata(body: &str, inside: &Range<usize>, ours: OurMembers) -> String {
     let object = inside.start - 1..inside.end + 1;
     let members =
         parse_members(body, object, "/metadata").expect("the body was parsed, and its metadata is an object");

@@ -117,7 +117,7 @@ impl Metadata {
         match self.first_sent_time {
             // Before the first re-send, the member is the producer's own, and an old date would make the message expire
             // immediately. A date after the delivery would give the message more time than the policy does.
-            Some(first) if self.was_sent_again() && first <= sent_at => first,
+            Some(first) if self.was_resent() && first <= sent_at => first,
             _ => sent_at,
         }
     }
@@ -140,7 +140,7 @@ impl Metadata {
     }
 
     /// Returns true if redeliver has re-sent the message, so that its `first_sent_time` is ours.
-    fn was_sent_again(&self) -> bool {
+    fn was_resent(&self) -> bool {
         self.holds.are_claimed()
             || [self.retry_attempt, self.snooze_count, self.redrive_count].iter().any(|count| *count > 0)
     }
@@ -193,7 +193,7 @@ impl PastFailure {
             attempt,
             failed_at: format_rfc3339(failed_at),
             error_type: truncate::clean_text(error_type, truncate::ERROR_TYPE_BYTES_MAX),
-            error_details: truncate::clean_without_middle(error_details, HISTORY_DETAILS_BYTES_MAX),
+            error_details: truncate::clean_and_cut_middle(error_details, HISTORY_DETAILS_BYTES_MAX),
             unknown: UnknownMembers::default(),
         }
     }
@@ -202,7 +202,7 @@ impl PastFailure {
     pub(crate) fn with_clean_texts(self) -> Self {
         Self {
             error_type: truncate::clean_text(&self.error_type, truncate::ERROR_TYPE_BYTES_MAX),
-            error_details: truncate::clean_without_middle(&self.error_details, HISTORY_DETAILS_BYTES_MAX),
+            error_details: truncate::clean_and_cut_middle(&self.error_details, HISTORY_DETAILS_BYTES_MAX),
             ..self
         }
     }
@@ -431,7 +431,7 @@ mod tests {
 
     /// A message that failed before may itself be the cause, so its next failure is not evidence of an outage.
     #[test]
-    fn failed_calls_include_calls_that_spent_no_attempt() {
+    fn failed_calls_include_calls_that_did_not_use_up_an_attempt() {
         let body = r#"{"metadata":{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01"},"data":{}}"#;
         let fresh = MessageSchema::default().parse_envelope(body).unwrap().metadata;
         let metadata = |retry_attempt, error_types: &[&str]| {

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn origin_is_unknown_without_a_list_and_producer_with_an_empty_list() {
+    fn a_sender_is_unknown_without_a_list_and_a_producer_if_it_is_empty() {
         for sender in [Some("AROAFAILEDMESSAGEPROC:x"), Some("000000000000"), None] {
             assert_eq!(Resenders::default().sender_origin(sender), Origin::Unknown);
             assert_eq!(Resenders::empty().sender_origin(sender), Origin::Producer);

@@ -59,22 +59,22 @@ mod tests {
         OutgoingMessage::new(Content { body, ..Content::default() }).unwrap()
     }
 
-    fn sizes(messages: &[OutgoingMessage]) -> Vec<usize> {
+    fn batch_lengths(messages: &[OutgoingMessage]) -> Vec<usize> {
         pack_batches(messages).iter().map(|batch| batch.entries().len()).collect()
     }
 
     #[test]
     fn a_batch_has_at_most_ten_entries() {
-        assert_eq!(sizes(&vec![message(1); 21]), [10, 10, 1]);
-        assert_eq!(sizes(&[]), [0; 0]);
+        assert_eq!(batch_lengths(&vec![message(1); 21]), [10, 10, 1]);
+        assert_eq!(batch_lengths(&[]), [0; 0]);
     }
 
     #[test]
     fn a_batch_has_at_most_1_mib() {
         let half = BATCH_BYTES_MAX / 2;
-        assert_eq!(sizes(&[message(half), message(half), message(1)]), [2, 1]);
-        assert_eq!(sizes(&[message(half), message(half + 1), message(1)]), [1, 2]);
-        assert_eq!(sizes(&[message(1), message(BATCH_BYTES_MAX), message(1)]), [1, 1, 1]);
+        assert_eq!(batch_lengths(&[message(half), message(half), message(1)]), [2, 1]);
+        assert_eq!(batch_lengths(&[message(half), message(half + 1), message(1)]), [1, 2]);
+        assert_eq!(batch_lengths(&[message(1), message(BATCH_BYTES_MAX), message(1)]), [1, 1, 1]);
     }
 
     proptest! {

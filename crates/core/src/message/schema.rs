@@ -7,7 +7,7 @@ use crate::message::plain::{PlainMessage, PlainMessages};
 use crate::message::reserved::REDELIVER;
 use crate::message::validation::{self, looks_like_envelope};
 pub use crate::message::validation::{
-    DataSchema, DataSchemaError, InvalidMessage, MESSAGE_SCHEMA, readable_metadata,
+    DataSchema, DataSchemaError, InvalidMessage, MESSAGE_SCHEMA, read_message_metadata,
 };
 pub use redeliver_json_schema::{SchemaError, Violation, join_violations};
 

@@ -29,7 +29,7 @@ use crate::message::metadata::{Holds, LAST_ATTEMPT, Metadata, PastFailure, parse
 use crate::message::reason::DeadLetterReason;
 use crate::span_context::SpanContext;
 pub use data::{DataSchema, DataSchemaError};
-pub use readable::readable_metadata;
+pub use readable::read_message_metadata;
 
 /// The schema for a message body, in JSON Schema 2020-12.
 pub const MESSAGE_SCHEMA: &str = include_str!("../../schemas/message.schema.json");
@@ -174,7 +174,7 @@ fn check_schema(instance: &Value) -> Vec<Violation> {
 /// Reports only that the schema is violated: without the validator, violations cannot be explained.
 #[cfg(not(feature = "validator"))]
 fn check_schema(instance: &Value) -> Vec<Violation> {
-    let is_wrong = !readable::is_message(instance);
+    let is_wrong = !readable::matches_message_schema(instance);
     is_wrong.then(|| Violation::new("", "violates the message schema")).into_iter().collect()
 }
 

@@ -141,7 +141,7 @@ impl Notice {
     pub fn text(&self) -> String {
         let Self { deployment, source, count, .. } = self;
         let letters = if *count == 1 { "dead letter" } else { "dead letters" };
-        let (first, last) = (format_minutes(self.first_at), format_minutes(self.last_at));
+        let (first, last) = (format_to_minute(self.first_at), format_to_minute(self.last_at));
         format!(
             "{deployment}: {}\nAt least {count} {letters}, the first at {first}, the last at {last}.\n\nSee them:\n  {}\n\nOr in the console:\n  redeliver console {source}\n\nCause: {}\n",
             self.describe_error(),
@@ -158,6 +158,6 @@ impl Notice {
     }
 }
 
-fn format_minutes(at: Timestamp) -> String {
+fn format_to_minute(at: Timestamp) -> String {
     at.format("%Y-%m-%d %H:%M UTC").to_string()
 }

@@ -15,7 +15,7 @@ fn notice(count: u64) -> Notice {
 }
 
 #[test]
-fn a_notice_has_a_subject_and_a_text_for_people() {
+fn a_notice_has_a_subject_and_a_human_readable_text() {
     let error = "RETRY_ATTEMPT_EXCEEDED (HttpStatus.503)";
     assert_eq!(notice(1).subject(), format!("redeliver-prod-final-dlq: new dead letters: {error}"));
     for (count, letters) in [(1, "1 dead letter"), (120, "120 dead letters")] {
@@ -31,7 +31,7 @@ fn a_notice_has_a_subject_and_a_text_for_people() {
 }
 
 #[test]
-fn a_notice_document_contains_the_facts_of_the_text() {
+fn a_notice_document_states_the_same_facts_as_the_text() {
     assert_eq!(
         notice(2).to_json(),
         concat!(
@@ -55,7 +55,7 @@ fn a_subject_is_ascii_and_has_at_most_a_hundred_characters() {
 }
 
 #[test]
-fn only_redelivers_own_error_names_are_shown() {
+fn only_error_names_defined_by_redeliver_are_shown() {
     let lost = ["Http.Reset", "Http.Tls", "Lambda.ConnectionLost"];
     for ours in
         ["HttpStatus.503", "Http.Timeout", "Lambda.Throttled", "Timeout", "Panic"].into_iter().chain(lost)
@@ -116,7 +116,7 @@ impl Notices<Topic> {
     }
 
     /// Reports one death per cause, all at `second`. Returns the events.
-    fn publish_causes(&self, causes: impl Iterator<Item = usize>, second: i64) -> Vec<String> {
+    fn report_deaths(&self, causes: impl Iterator<Item = usize>, second: i64) -> Vec<String> {
         let deaths: Vec<_> = causes
             .map(|n| DeathNotice {
                 death: Death::new(at(second), &format!("cause-{n:05}"), "id"),
@@ -134,25 +134,25 @@ impl Notices<Topic> {
 #[test]
 fn a_new_cause_replaces_the_cause_with_the_oldest_notice() {
     let notices = Notices::with_topic();
-    assert_eq!(notices.publish_causes(1..2, 0), ["cause-00001 published"]);
-    assert_eq!(notices.publish_causes((0..1).chain(2..CAUSES_MAX), 1).len(), CAUSES_MAX - 1);
-    assert_eq!(notices.publish_causes(CAUSES_MAX..CAUSES_MAX + 1, 2), ["cause-10000 published"]);
+    assert_eq!(notices.report_deaths(1..2, 0), ["cause-00001 published"]);
+    assert_eq!(notices.report_deaths((0..1).chain(2..CAUSES_MAX), 1).len(), CAUSES_MAX - 1);
+    assert_eq!(notices.report_deaths(CAUSES_MAX..CAUSES_MAX + 1, 2), ["cause-10000 published"]);
     assert_eq!(lock(&notices.memory).causes.len(), CAUSES_MAX);
     // All causes except the oldest remain silent for an hour.
-    assert_eq!(notices.publish_causes((0..1).chain(2..=CAUSES_MAX), 3), [""; 0]);
+    assert_eq!(notices.report_deaths((0..1).chain(2..=CAUSES_MAX), 3), [""; 0]);
     assert!(!lock(&notices.memory).causes.contains_key("cause-00001"));
 }
 
 #[test]
-fn a_refused_notice_is_not_dropped_for_a_cause_beyond_the_limit() {
+fn a_refused_notice_is_not_dropped_to_make_room_for_another_cause() {
     let notices = Notices::with_topic();
     notices.notifier.is_closed.store(true, std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(notices.publish_causes(0..CAUSES_MAX, 0), ["cause-00000 refused: NotFound"]);
+    assert_eq!(notices.report_deaths(0..CAUSES_MAX, 0), ["cause-00000 refused: NotFound"]);
     let beyond = CAUSES_MAX..CAUSES_MAX + 2;
     let refused = ["cause-10000 refused: TooManyCauses", "cause-10001 refused: TooManyCauses"];
-    assert_eq!(notices.publish_causes(beyond, 1), refused);
+    assert_eq!(notices.report_deaths(beyond, 1), refused);
     notices.notifier.is_closed.store(false, std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(notices.publish_causes(0..1, 60).len(), CAUSES_MAX, "all waiting notices are published");
+    assert_eq!(notices.report_deaths(0..1, 60).len(), CAUSES_MAX, "all waiting notices are published");
 }
 
 /// Another batch may have replaced the cause while the notice was being published.

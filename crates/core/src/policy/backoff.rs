@@ -125,7 +125,7 @@ impl TryFrom<Value> for Jitter {
     fn try_from(written: Value) -> Result<Self, Self::Error> {
         #[derive(Deserialize)]
         #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-        enum JitterWithNumbers {
+        enum JitterObject {
             Additive { max_seconds: RetryDelay },
         }
         match written.as_str() {
@@ -133,7 +133,7 @@ impl TryFrom<Value> for Jitter {
             Some("half") => Ok(Self::Half),
             Some("full") => Ok(Self::Full),
             _ => wire::parse_object(&written)
-                .map(|JitterWithNumbers::Additive { max_seconds }| Self::Additive { max: max_seconds }),
+                .map(|JitterObject::Additive { max_seconds }| Self::Additive { max: max_seconds }),
         }
     }
 }

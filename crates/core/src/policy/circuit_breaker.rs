@@ -7,7 +7,7 @@ use serde::de::Deserializer;
 use serde_json::Value;
 
 use super::{Globs, numbers, wire};
-use crate::json::value::parse_not_null;
+use crate::json::value::parse_non_null;
 use crate::message::{Attribute, Attributes};
 
 /// Settings for the errors that count as an outage, the messages that an outage holds, and the time limit on holds. By
@@ -18,7 +18,7 @@ pub struct CircuitBreaker {
     /// The scope of a circuit. An open circuit holds only its own messages.
     pub per: CircuitScope,
     /// Your own error types that mean "not now", in addition to those in [`crate::decide::call_outcome`].
-    #[serde(deserialize_with = "parse_not_null")]
+    #[serde(deserialize_with = "parse_non_null")]
     pub opens_on: Option<Globs>,
     /// Limit on the total time for which a message is held: 1 minute to 14 days.
     #[serde(rename = "hold_seconds_max", deserialize_with = "numbers::parse_seconds::<_, 60, 1_209_600>")]
@@ -45,14 +45,14 @@ impl TryFrom<String> for CircuitScope {
         match (text.as_str(), text.strip_prefix("attribute:")) {
             ("group", _) => Ok(Self::Group),
             ("target", _) => Ok(Self::Target),
-            (_, Some(name)) if is_name(name) => Ok(Self::Attribute(name.to_owned())),
+            (_, Some(name)) if is_attribute_name(name) => Ok(Self::Attribute(name.to_owned())),
             _ => Err(Self::RULE),
         }
     }
 }
 
 /// Returns true for the usual attribute names. SQS also accepts non-ASCII letters.
-fn is_name(text: &str) -> bool {
+fn is_attribute_name(text: &str) -> bool {
     (1..=256).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
 }

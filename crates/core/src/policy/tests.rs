@@ -203,7 +203,7 @@ fn invalid_values_are_named_by_json_pointer() {
 }
 
 #[test]
-fn misspelt_backoff_kind_lists_all_kinds() {
+fn a_misspelt_backoff_kind_is_refused_with_a_list_of_all_kinds() {
     let refused = Policy::from_json(r#"{"backoff":{"kind":"exponentail"}}"#).unwrap_err().to_string();
     let expected =
         r#"is refused: /backoff/kind is not one of "uniform", "exponential", "fixed" or "schedule""#;
@@ -211,7 +211,7 @@ fn misspelt_backoff_kind_lists_all_kinds() {
 }
 
 #[test]
-fn contradictions_are_refused_with_the_pointer_of_the_invalid_member() {
+fn contradictions_are_refused_with_a_pointer_to_the_invalid_member() {
     assert_eq!(
         violation_pointers(
             r#"{"backoff":{"kind":"exponential","initial_delay_seconds":61,"max_delay_seconds":60}}"#

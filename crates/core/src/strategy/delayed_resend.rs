@@ -8,7 +8,7 @@ use super::queues::{
     NeededQueue, RECEIVES, RETENTION, RedriveEdge, Role, SOURCE_RETENTION, with_dead_letter_queues,
 };
 use crate::accepted::FailedMessage;
-use crate::deliver::{Outgoing, time_until};
+use crate::deliver::{PendingSend, time_until};
 use crate::events::Event;
 use crate::failure::FailureClass;
 use crate::limits::DelaySeconds;
@@ -80,7 +80,7 @@ impl<Q: QueueSender> DelayedResend<Q> {
         done
     }
 
-    fn hand_off(&self, failed: FailedMessage, now: Timestamp) -> Outgoing {
+    fn hand_off(&self, failed: FailedMessage, now: Timestamp) -> PendingSend {
         let FailedMessage { accepted, hand_off, error_type, span, .. } = failed;
         let class = hand_off.classification.known_class();
         // A message may be held a hundred times, so one event reports all holds in a batch.

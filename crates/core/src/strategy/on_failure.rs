@@ -2,7 +2,7 @@
 
 use crate::accepted::{AcceptedMessage, FailedMessage};
 use crate::decide::{QueueTimes, may_be_held};
-use crate::deliver::{Outbox, Outgoing};
+use crate::deliver::{Outbox, PendingSend};
 use crate::message::{Confirmed, ReceiveTimes, Timestamp};
 use crate::policy::Policy;
 use crate::ports::{Clock, Observer, QueueSender, VisibilityControl};
@@ -50,7 +50,7 @@ pub(super) trait StrategyRules {
         _policy: &Policy,
         accepted: AcceptedMessage,
         _now: Timestamp,
-    ) -> Result<AcceptedMessage, Box<Outgoing>> {
+    ) -> Result<AcceptedMessage, Box<PendingSend>> {
         Ok(accepted)
     }
 
@@ -81,7 +81,7 @@ pub struct UnsentMessages {
 #[derive(Debug)]
 #[must_use = "its record is received again unless the verdict is sent"]
 pub struct GivenUpMessage {
-    pub verdict: Outgoing,
+    pub verdict: PendingSend,
     pub received: ReceiveTimes,
 }
 
@@ -171,7 +171,7 @@ impl<Q> OnFailure<Q> {
         policy: &Policy,
         accepted: AcceptedMessage,
         now: Timestamp,
-    ) -> Result<AcceptedMessage, Box<Outgoing>> {
+    ) -> Result<AcceptedMessage, Box<PendingSend>> {
         self.rules().check_receives(policy, accepted, now)
     }
 

@@ -3,7 +3,7 @@
 
 use super::on_failure::{GivenUpMessage, StrategyRules, UnsentMessages};
 use crate::accepted::FailedMessage;
-use crate::deliver::{Hiding, time_until};
+use crate::deliver::{VisibilityChange, time_until};
 use crate::events::Event;
 use crate::failure::{FailureClass, HandOff};
 use crate::limits::{RetryDelay, VisibilitySeconds};
@@ -12,9 +12,9 @@ use crate::message::{ReceiveTimes, Timestamp};
 use crate::policy::Policy;
 
 /// A strategy whose failed messages remain on their queue.
-pub(super) trait StaysOnQueue: StrategyRules {
+pub(super) trait OnQueueRules: StrategyRules {
     /// Returns the message's next visibility timeout, or the reason for giving up on it.
-    fn decide_message(
+    fn decide_visibility(
         &self,
         policy: &Policy,
         message: &FailedMessage,
@@ -30,13 +30,13 @@ pub(super) trait StaysOnQueue: StrategyRules {
 /// The messages to hide and those to give up on, from one batch.
 #[derive(Debug)]
 pub(super) struct QueueDecisions {
-    pub(super) hidings: Vec<Hiding>,
+    pub(super) hidings: Vec<VisibilityChange>,
     pub(super) given_up: Vec<GivenUpMessage>,
 }
 
 /// Decides what happens to each failed message.
-pub(super) fn decide_all(
-    strategy: &impl StaysOnQueue,
+pub(super) fn make_queue_decisions(
+    strategy: &impl OnQueueRules,
     policy: &Policy,
     UnsentMessages { failed, given_up }: UnsentMessages,
     now: Timestamp,
@@ -44,7 +44,7 @@ pub(super) fn decide_all(
     let mut decisions = QueueDecisions { hidings: Vec::with_capacity(failed.len()), given_up };
     for message in failed {
         let retries_made = strategy.retries_made(&message.accepted);
-        match strategy.decide_message(policy, &message, now) {
+        match strategy.decide_visibility(policy, &message, now) {
             Ok(visibility) => {
                 let spends_attempt = strategy.spends_attempt(&message.hand_off);
                 decisions.hidings.push(hide_message(message, visibility, retries_made, spends_attempt, now));
@@ -65,7 +65,7 @@ fn hide_message(
     retries_made: u32,
     spends_attempt: bool,
     now: Timestamp,
-) -> Hiding {
+) -> VisibilityChange {
     let FailedMessage { accepted, hand_off, error_type, .. } = message;
     let request_id = hand_off.delivery.request_id().filter(|_| error_type.is_some());
     // A message whose call did not start has no event, since nothing has happened to it.
@@ -79,5 +79,5 @@ fn hide_message(
         error_type,
         request_id,
     });
-    Hiding { receipt: accepted.into_receipt(), visibility, confirmed }
+    VisibilityChange { receipt: accepted.into_receipt(), visibility, confirmed }
 }

@@ -6,16 +6,16 @@ mod attempt_counter;
 use futures_util::join;
 
 use super::on_failure::{GivenUpMessage, MissingSetting, SendContext, StrategyRules, UnsentMessages, Wiring};
-use super::on_queue::{QueueDecisions, StaysOnQueue, decide_all};
+use super::on_queue::{OnQueueRules, QueueDecisions, make_queue_decisions};
 use super::queues::{NeededQueue, RECEIVES, RETENTION, RedriveEdge, Role, dead_letter_queues};
 use super::{StrategyDefinition, refuse_redrives};
 use crate::accepted::{AcceptedMessage, FailedMessage};
-use crate::blocked::{block_notice, hiding_time};
+use crate::blocked::{create_blocked_notice, hiding_time};
 use crate::decide::{
-    ARRIVAL_MARGIN, AgeLimit, Attempts, QueueTimes, check_age, check_holds, decide_on_queue, may_be_held,
-    retention_give_up,
+    ARRIVAL_MARGIN, AgeLimit, Attempts, QueueTimes, check_age, check_holds, decide_visibility_timeout,
+    may_be_held, retention_exceeded,
 };
-use crate::deliver::{Outgoing, time_until};
+use crate::deliver::{PendingSend, time_until};
 use crate::failure::{FailureClass, HandOff};
 use crate::limits::VisibilitySeconds;
 use crate::message::reason::GiveUp;
@@ -80,7 +80,7 @@ pub struct Ordered<Q> {
 struct SeparatedMessages {
     verdicts: Vec<GivenUpMessage>,
     /// Notices, each with the time for which to hide its message.
-    notices: Vec<(Outgoing, VisibilitySeconds)>,
+    notices: Vec<(PendingSend, VisibilitySeconds)>,
 }
 
 impl<Q> Ordered<Q> {
@@ -104,7 +104,7 @@ impl<Q> Ordered<Q> {
 
     /// Separates out the messages that block their groups, if the policy requires it, except those whose retention is
     /// over and those too large for a notice.
-    fn separate_blocked(&self, given_up: Vec<GivenUpMessage>, now: Timestamp) -> SeparatedMessages {
+    fn separate_blocked_messages(&self, given_up: Vec<GivenUpMessage>, now: Timestamp) -> SeparatedMessages {
         let mut ends = SeparatedMessages::default();
         for GivenUpMessage { verdict, received } in given_up {
             let visibility = self.blocked.as_ref().and_then(|_| hiding_time(self.queue_times, received, now));
@@ -112,7 +112,7 @@ impl<Q> Ordered<Q> {
                 ends.verdicts.push(GivenUpMessage { verdict, received });
                 continue;
             };
-            match block_notice(verdict, received) {
+            match create_blocked_notice(verdict, received) {
                 Ok(notice) => ends.notices.push((notice, visibility)),
                 Err(verdict) => ends.verdicts.push(GivenUpMessage { verdict: *verdict, received }),
             }
@@ -128,8 +128,8 @@ impl<Q: QueueSender + VisibilityControl> Ordered<Q> {
         unsent: UnsentMessages,
     ) -> Vec<Confirmed> {
         let now = context.outbox.now();
-        let QueueDecisions { hidings, given_up } = decide_all(self, context.policy, unsent, now);
-        let SeparatedMessages { verdicts, notices } = self.separate_blocked(given_up, now);
+        let QueueDecisions { hidings, given_up } = make_queue_decisions(self, context.policy, unsent, now);
+        let SeparatedMessages { verdicts, notices } = self.separate_blocked_messages(given_up, now);
         let block = async {
             if let Some(blocked) = &self.blocked {
                 context.outbox.block_groups(blocked, &self.source_queue, notices).await;
@@ -147,9 +147,9 @@ impl<Q: QueueSender + VisibilityControl> Ordered<Q> {
     }
 }
 
-impl<Q> StaysOnQueue for Ordered<Q> {
+impl<Q> OnQueueRules for Ordered<Q> {
     /// Records the call, if one was made, and decides what happens to the message.
-    fn decide_message(
+    fn decide_visibility(
         &self,
         policy: &Policy,
         message: &FailedMessage,
@@ -163,7 +163,7 @@ impl<Q> StaysOnQueue for Ordered<Q> {
         } else {
             Attempts { made: self.attempts.retries_made(record), since: self.attempts.age_start(record, now) }
         };
-        decide_ordered(policy, message, attempts, self.queue_times, now)
+        decide_ordered_visibility(policy, message, attempts, self.queue_times, now)
     }
 
     /// True unless the message was held or its call did not start.
@@ -225,7 +225,7 @@ fn seconds_between(since: Timestamp, now: Timestamp) -> u32 {
 ///
 /// # Errors
 /// Returns the reason if the message is given up on.
-fn decide_ordered(
+fn decide_ordered_visibility(
     policy: &Policy,
     failed: &FailedMessage,
     attempts: Attempts,
@@ -248,7 +248,7 @@ fn decide_ordered(
             let latest_retry_time = queue_times.latest_retry_time(delivery.sent_at);
             let left = time_until(now, latest_retry_time).as_secs();
             if left == 0 {
-                return Err(retention_give_up(queue_times, delivery.sent_at, now));
+                return Err(retention_exceeded(queue_times, delivery.sent_at, now));
             }
             // With little time left, the message becomes visible early enough for a last call. Beyond its age limit,
             // only a `Retry-After` or a rate limit can hold it, and a single receive after that suffices.
@@ -259,7 +259,7 @@ fn decide_ordered(
             let delay = classification.retry_after_seconds.unwrap_or(0).min(left / 2).max(1);
             Ok(VisibilitySeconds::saturating(delay))
         }
-        _ => decide_on_queue(policy, failed, attempts, queue_times, now),
+        _ => decide_visibility_timeout(policy, failed, attempts, queue_times, now),
     }
 }
 

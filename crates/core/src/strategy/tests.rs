@@ -69,7 +69,7 @@ fn each_strategy_accepts_or_refuses_policies_as_listed() {
 }
 
 #[test]
-fn a_refused_policy_member_is_explained_with_its_fix() {
+fn a_refused_policy_member_is_reported_with_a_fix() {
     let refusal_text =
         |definition: &StrategyDefinition, text| definition.parse_policy(text).unwrap_err().to_string();
     let redriven =
@@ -92,7 +92,7 @@ fn a_refused_policy_member_is_explained_with_its_fix() {
 }
 
 #[test]
-fn no_queue_exceeds_the_receive_limit_of_sqs() {
+fn no_queue_exceeds_the_sqs_receive_limit() {
     for max_attempts in [980, 981, 1000, 100_000, u32::MAX] {
         assert_eq!(
             queue_path(&visibility::DEFINITION, max_attempts),

@@ -3,14 +3,14 @@
 use futures_util::join;
 
 use super::on_failure::{SendContext, StrategyRules, UnsentMessages, Wiring};
-use super::on_queue::{QueueDecisions, StaysOnQueue, decide_all};
+use super::on_queue::{OnQueueRules, QueueDecisions, make_queue_decisions};
 use super::queues::{
     NeededQueue, RECEIVES_MAX, Role, SOURCE_RETENTION, SPARE_RECEIVES, with_dead_letter_queues,
 };
 use super::{StrategyDefinition, refuse_redrives};
 use crate::accepted::{AcceptedMessage, FailedMessage};
-use crate::decide::{Attempts, QueueTimes, check_attempts, decide_on_queue};
-use crate::deliver::Outgoing;
+use crate::decide::{Attempts, QueueTimes, check_attempts, decide_visibility_timeout};
+use crate::deliver::PendingSend;
 use crate::failure::{HandOff, Stage};
 use crate::limits::VisibilitySeconds;
 use crate::message::metadata::Metadata;
@@ -78,22 +78,22 @@ impl<Q: QueueSender + VisibilityControl> Visibility<Q> {
         unsent: UnsentMessages,
     ) -> Vec<Confirmed> {
         let now = context.outbox.now();
-        let QueueDecisions { hidings, given_up } = decide_all(self, context.policy, unsent, now);
+        let QueueDecisions { hidings, given_up } = make_queue_decisions(self, context.policy, unsent, now);
         let ((), verdicts) =
             join!(context.outbox.hide_records(&self.source_queue, hidings), context.send_verdicts(given_up));
         verdicts
     }
 }
 
-impl<Q> StaysOnQueue for Visibility<Q> {
-    fn decide_message(
+impl<Q> OnQueueRules for Visibility<Q> {
+    fn decide_visibility(
         &self,
         policy: &Policy,
         message: &FailedMessage,
         now: Timestamp,
     ) -> Result<VisibilitySeconds, GiveUp> {
         let attempts = Attempts::from_receives(&message.accepted);
-        decide_on_queue(policy, message, attempts, self.queue_times, now)
+        decide_visibility_timeout(policy, message, attempts, self.queue_times, now)
     }
 }
 
@@ -107,13 +107,13 @@ impl<Q> StrategyRules for Visibility<Q> {
         policy: &Policy,
         accepted: AcceptedMessage,
         now: Timestamp,
-    ) -> Result<AcceptedMessage, Box<Outgoing>> {
+    ) -> Result<AcceptedMessage, Box<PendingSend>> {
         let Err(give_up) = check_call_allowed(policy, accepted.metadata(), accepted.record().receive_count)
         else {
             return Ok(accepted);
         };
         let attempts = self.retries_made(&accepted);
-        let hand_off = HandOff::for_unanswered(RECEIVED_AGAIN, accepted.failed_delivery(now));
+        let hand_off = HandOff::for_unanswered_receives(RECEIVED_AGAIN, accepted.failed_delivery(now));
         let (stage, due_at, error_type) = (Stage::MessageProcessor, None, None);
         let failed = FailedMessage { accepted, hand_off, due_at, stage, error_type, span: None };
         Err(Box::new(failed.give_up(Some(attempts), give_up)))

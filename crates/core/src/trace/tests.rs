@@ -132,7 +132,7 @@ fn read_tracestate(state: &str) -> Option<String> {
 }
 
 #[test]
-fn a_tracestate_above_512_characters_is_dropped() {
+fn a_tracestate_longer_than_512_characters_is_dropped() {
     let member = format!("vendor={}", "v".repeat(505));
     assert_eq!(member.len(), 512);
     assert_eq!(read_tracestate(&member), Some(member.clone()));

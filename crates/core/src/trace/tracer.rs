@@ -108,7 +108,7 @@ impl Tracer {
     /// Returns the batch that the current log line belongs to; `None` if several batches ran since the last line,
     /// because the line then counts them together, or if the batch's trace is not sampled.
     #[must_use]
-    pub fn batch_of_line(&self) -> Option<SpanContext> {
+    pub fn batch_for_log_line(&self) -> Option<SpanContext> {
         let mut state = lock(&self.state);
         let running = state.running.clone();
         match std::mem::replace(&mut state.batches_since_line, running)[..] {
@@ -269,7 +269,7 @@ mod tests {
 
     /// A function with tracing disabled, the default, sends a header with `Sampled=0`.
     #[test]
-    fn an_unsampled_x_ray_header_does_not_decide_the_sampling() {
+    fn an_unsampled_x_ray_header_leaves_sampling_undecided() {
         let header = |sampled| {
             let header = format!("Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8{sampled}");
             TraceContext::from_parts(&crate::message::Attributes::new(), "", Some(&header))
@@ -290,31 +290,31 @@ mod tests {
         let tracer = tracer();
         let [first, second, unsampled] =
             [true, true, false].map(|sampled| tracer.begin_trace(at(0), sampled));
-        assert_eq!(tracer.batch_of_line(), None);
+        assert_eq!(tracer.batch_for_log_line(), None);
         tracer.record_batch_start(first);
         tracer.record_batch_end(first);
-        assert_eq!(tracer.batch_of_line(), Some(first));
-        assert_eq!(tracer.batch_of_line(), None, "once");
+        assert_eq!(tracer.batch_for_log_line(), Some(first));
+        assert_eq!(tracer.batch_for_log_line(), None, "once");
         tracer.record_batch_start(first);
         tracer.record_batch_start(second);
         tracer.record_batch_end(first);
-        assert_eq!(tracer.batch_of_line(), None, "the line counts both batches");
+        assert_eq!(tracer.batch_for_log_line(), None, "the line counts both batches");
         tracer.record_batch_end(second);
-        assert_eq!(tracer.batch_of_line(), Some(second), "the line counts only the second batch");
+        assert_eq!(tracer.batch_for_log_line(), Some(second), "the line counts only the second batch");
         tracer.record_batch_start(unsampled);
         tracer.record_batch_end(unsampled);
-        assert_eq!(tracer.batch_of_line(), None);
+        assert_eq!(tracer.batch_for_log_line(), None);
     }
 
     /// A snapshot is taken before the first span.
     #[test]
-    fn ids_are_seeded_at_the_first_span() {
+    fn the_first_span_seeds_the_id_generator() {
         let tracer = Tracer::new(|| panic!("seeded"), false);
         assert!(std::panic::catch_unwind(|| tracer.begin_trace(at(0), true)).is_err());
     }
 
     #[test]
-    fn span_ids_of_receives_differ_by_message_and_link_the_last_attempt() {
+    fn receive_spans_differ_by_message_and_link_to_the_last_attempt() {
         let tracer = tracer();
         let last = SpanContext { trace_id: 1, span_id: 2, is_sampled: true };
         let attempt = |id: &str| {

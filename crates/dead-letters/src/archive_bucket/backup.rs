@@ -44,7 +44,7 @@ impl<S: ReadableStore, C: Clock> BucketBackup<S, C> {
 }
 
 impl<S: ReadableStore, C: Clock> BackupWriter for BucketBackup<S, C> {
-    async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), DeadLetterError> {
+    async fn store_records(&mut self, records: &[DeadLetterRecord]) -> Result<(), DeadLetterError> {
         let writes = records.iter().map(|record| self.write_record(record));
         try_join_all(writes).await.map(drop)
     }

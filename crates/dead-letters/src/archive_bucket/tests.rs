@@ -5,7 +5,7 @@ use redeliver_core::archive::compress_line;
 use redeliver_core::message::metadata::parse_rfc3339;
 use redeliver_core::ports::{Fault, ListingPage, ObjectStore};
 use redeliver_embedded::{BucketRequest, Injection, MemoryBucket, VirtualClock};
-use redeliver_testing::dead_letters::{foreign_letter, retried_record};
+use redeliver_testing::dead_letters::{foreign_message, retried_record};
 
 use super::*;
 use crate::purge::BackupWriter as _;
@@ -57,7 +57,7 @@ fn death_ids(found: &ArchiveListing) -> Vec<&str> {
 }
 
 #[test]
-fn only_days_of_the_period_are_listed() {
+fn only_days_in_the_period_are_listed() {
     let (clock, store) = (clock(), MemoryBucket::default());
     record_death(&clock, &store, DLQ, "2026-11-25T23:59:59.999999Z", 1);
     record_death(&clock, &store, DLQ, "2026-11-26T07:59:59Z", 2);
@@ -234,7 +234,7 @@ fn a_denied_archive_request_names_the_missing_permission() {
     let mut requests = 0;
     let store = MemoryBucket::with_faults(move |_| {
         requests += 1;
-        (requests > 1 && requests % 2 == 0).then_some(Injection::LostAnswer)
+        (requests > 1 && requests % 2 == 0).then_some(Injection::LostResponse)
     });
     record_death(&clock, &store, DLQ, "2026-11-27T00:00:00Z", 1);
     let archive = archive(&store, &clock);
@@ -246,17 +246,17 @@ fn a_denied_archive_request_names_the_missing_permission() {
 }
 
 #[test]
-fn a_purge_keeps_the_annotators_object_and_writes_no_other() {
+fn a_purge_keeps_the_annotators_object_and_writes_no_duplicates() {
     let (clock, store) = (clock(), MemoryBucket::default());
     let ours = DeadLetterRecord::new(retried_record("NON_RETRYABLE_ERROR", "x", 1));
     let key = layout(DLQ).object_key(&ours.death());
     put_object(&clock, &store, &key, compress_line(&archived_message(1)));
-    let foreign = DeadLetterRecord::new(foreign_letter("text", 2));
+    let foreign = DeadLetterRecord::new(foreign_message("text", 2));
     let new = DeadLetterRecord::new(retried_record("NON_RETRYABLE_ERROR", "x", 3));
     let mut backup = BucketBackup::new(archive(&store, &clock), DLQ.to_owned());
     let records = [ours, foreign.clone(), new];
     for _again in 0..2 {
-        clock.block_on(backup.keep(&records)).unwrap();
+        clock.block_on(backup.store_records(&records)).unwrap();
     }
     let keys: Vec<_> = store.objects().into_keys().collect();
     assert_eq!(keys.len(), 3, "{keys:?}");
@@ -269,14 +269,14 @@ fn a_purge_keeps_the_annotators_object_and_writes_no_other() {
 #[test]
 fn a_purge_fails_if_the_existing_object_is_not_a_dead_letter() {
     let clock = clock();
-    let record = DeadLetterRecord::new(foreign_letter("text", 1));
+    let record = DeadLetterRecord::new(foreign_message("text", 1));
     let key = layout(DLQ).object_key(&record.death());
     let cut_off = compress_line(&ArchivedMessage::new(&record.message))[..40].to_vec();
     for content in [b"CANARY".to_vec(), Vec::new(), cut_off] {
         let store = MemoryBucket::default();
         put_object(&clock, &store, &key, content.clone());
         let mut backup = BucketBackup::new(archive(&store, &clock), DLQ.to_owned());
-        let refused = clock.block_on(backup.keep(std::slice::from_ref(&record))).unwrap_err();
+        let refused = clock.block_on(backup.store_records(std::slice::from_ref(&record))).unwrap_err();
         let why = format!("{key} exists and is not a dead letter: name a file with --backup");
         assert_eq!(refused.to_string(), why, "{content:?}");
         assert_eq!(store.objects()[&key], content, "it is unchanged");
@@ -286,11 +286,11 @@ fn a_purge_fails_if_the_existing_object_is_not_a_dead_letter() {
 #[test]
 fn a_purge_fails_if_its_object_is_refused_or_omits_values() {
     let clock = clock();
-    let message = foreign_letter("text", 1);
+    let message = foreign_message("text", 1);
     let record = DeadLetterRecord::new(message.clone());
     let keep_record = |store: &MemoryBucket| {
         let mut backup = BucketBackup::new(archive(store, &clock), DLQ.to_owned());
-        clock.block_on(backup.keep(std::slice::from_ref(&record))).map_err(|error| error.to_string())
+        clock.block_on(backup.store_records(std::slice::from_ref(&record))).map_err(|error| error.to_string())
     };
     let store = MemoryBucket::with_faults(|_| Some(Injection::Sender));
     assert!(keep_record(&store).unwrap_err().ends_with(".jsonl.gz: refused (InvalidParameterValue)"));
@@ -308,7 +308,7 @@ fn a_purge_fails_if_its_object_is_refused_or_omits_values() {
 
 /// An operator paged at night needs advice, not just "refused (NoCredentials)".
 #[test]
-fn an_archive_request_without_credentials_says_how_to_fix_it() {
+fn a_missing_credentials_error_says_how_to_fix_it() {
     let error_text = |fault, code: &str| {
         let error = EntryError::new(fault, code);
         ArchiveError { key: "k".to_owned(), error, permission: "s3:ListBucket" }.to_string()

@@ -1,5 +1,5 @@
 use redeliver_core::arrival::Arrival;
-use redeliver_core::blocked::block_notice;
+use redeliver_core::blocked::create_blocked_notice;
 use redeliver_core::failure::Stage;
 use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::schema::MessageSchema;
@@ -30,7 +30,7 @@ struct MemoryBackup {
 }
 
 impl BackupWriter for MemoryBackup {
-    async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), DeadLetterError> {
+    async fn store_records(&mut self, records: &[DeadLetterRecord]) -> Result<(), DeadLetterError> {
         if self.capacity == Some(self.bodies.len()) {
             return Err("the disk is full".into());
         }
@@ -65,7 +65,7 @@ fn world() -> World {
         world.clock.block_on(send(&world.source, content));
     }
     world.sleep(60);
-    world.block();
+    world.block_groups();
     world.sleep(60);
     world
 }
@@ -89,13 +89,13 @@ impl World {
     }
 
     /// Acts as a message-processor for the first message of each group.
-    fn block(&self) {
+    fn block_groups(&self) {
         for record in self.receive(43_020) {
             let times = ReceiveTimes::new(&record, self.clock.now());
             let refused =
                 Arrival::from_record(record, self.clock.now()).accept(&MessageSchema::default(), None);
             let verdict = refused.unwrap_err().give_up(Stage::MessageProcessor, None, self.clock.now());
-            let notice = block_notice(verdict, times).unwrap();
+            let notice = create_blocked_notice(verdict, times).unwrap();
             let content = notice.message.as_ref().unwrap().content().clone();
             self.clock.block_on(send(&self.blocked, content));
         }
@@ -111,11 +111,11 @@ impl World {
         self.clock.block_on(unblocked)
     }
 
-    fn notices(&self) -> u64 {
+    fn notice_count(&self) -> u64 {
         self.clock.block_on(self.blocked.depth()).unwrap().total()
     }
 
-    fn fail(&self, queue: &EmbeddedQueue, action: SqsAction, injection: Injection) {
+    fn inject_fault(&self, queue: &EmbeddedQueue, action: SqsAction, injection: Injection) {
         let rule = FaultRule {
             action,
             queue: Some(queue.arn().to_owned()),
@@ -149,7 +149,7 @@ fn blocked_groups_are_listed_with_their_reason_and_start_time() {
     );
     assert_eq!(group.error_type, "INVALID_MESSAGE_FORMAT");
     assert!(group.error_details.contains("JSON"), "{}", group.error_details);
-    assert_eq!(world.notices(), 2, "nothing is consumed");
+    assert_eq!(world.notice_count(), 2, "nothing is consumed");
     assert!(world.receive(0).is_empty(), "both wait");
     let BlockedGroups { groups: again, coverage } =
         world.clock.block_on(list_blocked_groups(&world.blocked, &world.clock)).unwrap();
@@ -167,7 +167,7 @@ fn the_longest_waiting_group_is_listed_first() {
         ..Content::default()
     };
     world.clock.block_on(send(&world.source, content));
-    world.block();
+    world.block_groups();
     world.sleep(60);
     let listed = world.unblock(&[], UnblockDecision::ListOnly).unwrap();
     assert_eq!(summarize_groups(&listed), [("a", false, None), ("b", false, None), ("0", false, None)]);
@@ -182,7 +182,7 @@ fn a_retried_message_keeps_its_position() {
     let [next] = &world.receive(30)[..] else { panic!("not one message") };
     assert_eq!(next.body, "a first");
     assert_eq!(retried.groups[0].group.message_id, next.sqs_message_id, "an invalid message has no other");
-    assert_eq!(world.notices(), 1);
+    assert_eq!(world.notice_count(), 1);
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn a_removed_message_is_backed_up_and_its_group_continues() {
     assert_eq!(summarize_groups(&taken), [("b", true, None)]);
     assert_eq!(backup.bodies, ["b first"]);
     assert_eq!(world.next_bodies(), ["b second"]);
-    assert_eq!(world.notices(), 1);
+    assert_eq!(world.notice_count(), 1);
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn without_a_backup_no_message_is_removed_from_its_group() {
 fn a_message_that_sqs_does_not_delete_keeps_its_notice() {
     let world = world();
     for (injection, says) in [(Injection::Sender, "refused"), (Injection::Throttled, "throttled")] {
-        world.fail(&world.source, SqsAction::DeleteMessageBatch, injection);
+        world.inject_fault(&world.source, SqsAction::DeleteMessageBatch, injection);
         let mut backup = MemoryBackup::default();
         let taken = world.unblock(&["b"], UnblockDecision::TakeOut(&mut backup)).unwrap();
         let [("b", false, Some(error))] = summarize_groups(&taken)[..] else { panic!("{taken:?}") };
@@ -221,7 +221,7 @@ fn a_message_that_sqs_does_not_delete_keeps_its_notice() {
                 && error.contains(": the message is in the backup, and comes back within a minute"),
             "{error}"
         );
-        assert_eq!((backup.bodies.len(), world.notices()), (1, 2));
+        assert_eq!((backup.bodies.len(), world.notice_count()), (1, 2));
     }
     world.sqs.set_faults(FaultPlan::new(1));
     world.sleep(60);
@@ -246,33 +246,33 @@ fn an_outdated_notice_unblocks_nothing() {
             if is_take_out { UnblockDecision::TakeOut(&mut backup) } else { UnblockDecision::Retry };
         let refused = world.unblock(&["a"], decision).unwrap();
         assert_eq!(summarize_groups(&refused), [("a", false, Some(PROBABLY_VISIBLE_AGAIN))]);
-        assert_eq!((backup.bodies.len(), world.notices()), (0, 2));
+        assert_eq!((backup.bodies.len(), world.notice_count()), (0, 2));
         assert!(world.receive(0).is_empty(), "their receiver still holds the messages");
     }
 }
 
 #[test]
-fn the_newest_notice_of_a_blocked_group_counts() {
+fn the_newest_notice_for_a_blocked_group_is_used() {
     let world = world_with_outdated_notice();
     world.sleep(60);
-    world.block();
+    world.block_groups();
     world.sleep(60);
-    assert_eq!(world.notices(), 4);
+    assert_eq!(world.notice_count(), 4);
     let retried = world.unblock(&["a"], UnblockDecision::<MemoryBackup>::Retry).unwrap();
     assert_eq!(summarize_groups(&retried), [("a", true, None)]);
-    assert_eq!(world.notices(), 2, "the earlier notice is deleted as well");
+    assert_eq!(world.notice_count(), 2, "the earlier notice is deleted as well");
 }
 
 #[test]
-fn a_notice_stays_after_a_denied_or_unanswered_request() {
+fn a_notice_stays_after_a_throttled_or_unanswered_request() {
     for (injection, why) in [
         (Injection::Throttled, "throttled (RequestThrottled); run it again"),
         (Injection::LostRequest, "no answer (RequestTimeout); run it again"),
     ] {
         let world = world();
-        world.fail(&world.source, SqsAction::ChangeMessageVisibilityBatch, injection);
+        world.inject_fault(&world.source, SqsAction::ChangeMessageVisibilityBatch, injection);
         let refused = world.unblock(&["a"], UnblockDecision::Retry).unwrap();
-        assert_eq!((summarize_groups(&refused), world.notices()), (vec![("a", false, Some(why))], 2));
+        assert_eq!((summarize_groups(&refused), world.notice_count()), (vec![("a", false, Some(why))], 2));
     }
     let world = world();
     let plan = FaultRule {
@@ -291,7 +291,7 @@ fn a_notice_stays_after_a_denied_or_unanswered_request() {
 }
 
 #[test]
-fn a_later_backup_failure_keeps_the_report_of_unblocked_groups() {
+fn a_later_backup_failure_still_reports_unblocked_groups() {
     let world = world();
     let mut backup = MemoryBackup { capacity: Some(1), ..MemoryBackup::default() };
     let taken = world.unblock(&[], UnblockDecision::TakeOut(&mut backup)).unwrap();
@@ -300,13 +300,13 @@ fn a_later_backup_failure_keeps_the_report_of_unblocked_groups() {
         (taken.failed.as_deref(), backup.bodies),
         (Some("the disk is full"), vec!["a first".to_owned()])
     );
-    assert_eq!(world.notices(), 1);
+    assert_eq!(world.notice_count(), 1);
 }
 
 #[test]
 fn a_notice_that_cannot_be_deleted_is_reported() {
     let world = world();
-    world.fail(&world.blocked, SqsAction::DeleteMessageBatch, Injection::Sender);
+    world.inject_fault(&world.blocked, SqsAction::DeleteMessageBatch, Injection::Sender);
     let retried = world.unblock(&["a"], UnblockDecision::Retry).unwrap();
     let [("a", true, Some(error))] = summarize_groups(&retried)[..] else { panic!("{retried:?}") };
     assert_eq!(

@@ -5,7 +5,7 @@ use redeliver_core::failure::Verdict;
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::message::metadata::parse_rfc3339;
 use redeliver_embedded::VirtualClock;
-use redeliver_testing::dead_letters::{at_seconds, foreign_letter, retried_record};
+use redeliver_testing::dead_letters::{at_seconds, foreign_message, retried_record};
 use tempfile::tempfile;
 
 use super::*;
@@ -39,7 +39,7 @@ fn message_ids(messages: &[ReceivedMessage]) -> Vec<&str> {
 }
 
 #[test]
-fn a_reader_returns_each_message_of_an_archive_on_every_pass() {
+fn a_reader_returns_every_archived_message_on_each_pass() {
     let messages: Vec<_> =
         (1..=345).map(|number| retried_record("NON_RETRYABLE_ERROR", "x\u{0}\n", number)).collect();
     let content: String = messages.iter().map(archive_line).collect();
@@ -83,7 +83,7 @@ fn a_local_final_record_has_its_annotation_and_a_stable_id() {
 
 #[test]
 fn a_last_line_of_maximum_length_needs_no_line_break() {
-    let record = archive_line(&foreign_letter("x", 1));
+    let record = archive_line(&foreign_message("x", 1));
     let padding = " ".repeat(LINE_BYTES_MAX - record.trim_end().len());
     for (end, bad) in [("", 0), (" ", 1)] {
         let queue = open_queue(format!("{padding}{}{end}", record.trim_end()).as_bytes());
@@ -101,15 +101,15 @@ fn a_final_record_without_room_for_attributes_keeps_its_reason() {
 
 #[test]
 fn bad_lines_are_reported_with_their_numbers_and_good_ones_are_counted() {
-    let good = archive_line(&foreign_letter("x", 1));
+    let good = archive_line(&foreign_message("x", 1));
     let long = format!("\"{}\"", "x".repeat(LINE_BYTES_MAX));
     let message = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001"},"data":{}}"#;
-    let shown = DeadLetterRecord::new(foreign_letter("x", 2)).filter_document();
+    let shown = DeadLetterRecord::new(foreign_message("x", 2)).filter_document();
     let changed = good.replace("1970-01-01T00:00:00.000000Z", "yesterday");
     let binary = r#"{"body":"x","attributes":{"bytes":null}}"#;
     let content = format!(
         "{{\n{good}\n7\n{long}\n{message}\n{shown}\n{changed}{binary}\n{}",
-        archive_line(&foreign_letter("y", 3))
+        archive_line(&foreign_message("y", 3))
     );
     let queue = open_queue(content.as_bytes());
     let bad: Vec<_> = queue.bad_lines().first.iter().map(|(line, why)| (*line, why.as_str())).collect();
@@ -140,7 +140,7 @@ fn bad_lines_are_reported_with_their_numbers_and_good_ones_are_counted() {
 
 #[test]
 fn nearly_valid_lines_are_reported_with_a_remedy() {
-    let archived = archive_line(&foreign_letter("x", 1));
+    let archived = archive_line(&foreign_message("x", 1));
     let (archived, local) = (archived.trim(), r#"{"body":"x","attributes":{}}"#);
     for (line, expected) in [
         (format!("{archived}{archived}"), BadLine::Several),
@@ -160,18 +160,18 @@ fn nearly_valid_lines_are_reported_with_a_remedy() {
 fn only_the_first_bad_lines_of_a_file_are_kept() {
     let queue = open_queue("no\n".repeat(1000).as_bytes());
     assert_eq!((queue.bad_lines().count, queue.bad_lines().first.len()), (1000, REASONS_MAX));
-    assert!(queue.has_no_dead_letter());
-    assert!(!open_queue(b"\n \n").has_no_dead_letter(), "it is empty");
+    assert!(queue.has_only_bad_lines());
+    assert!(!open_queue(b"\n \n").has_only_bad_lines(), "it is empty");
     assert!(
-        !open_queue(("no\n".to_owned() + &archive_line(&foreign_letter("x", 1))).as_bytes())
-            .has_no_dead_letter()
+        !open_queue(("no\n".to_owned() + &archive_line(&foreign_message("x", 1))).as_bytes())
+            .has_only_bad_lines()
     );
 }
 
 #[test]
 fn a_message_on_two_lines_of_a_file_counts_once() {
     let repeated_line =
-        archive_line(&foreign_letter("x", 1)).repeat(2) + &archive_line(&foreign_letter("y", 2));
+        archive_line(&foreign_message("x", 1)).repeat(2) + &archive_line(&foreign_message("y", 2));
     let queue = open_queue(repeated_line.as_bytes());
     let (found, coverage) = read_queue(&queue);
     assert_eq!(
@@ -185,7 +185,7 @@ fn a_message_on_two_lines_of_a_file_counts_once() {
 #[test]
 fn a_file_queue_returns_released_messages_and_no_hidden_ones() {
     let queue = open_queue(
-        (archive_line(&foreign_letter("x", 1)) + &archive_line(&foreign_letter("y", 2))).as_bytes(),
+        (archive_line(&foreign_message("x", 1)) + &archive_line(&foreign_message("y", 2))).as_bytes(),
     );
     let receive = async || {
         let request = ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: None };
@@ -206,7 +206,7 @@ fn a_file_queue_returns_released_messages_and_no_hidden_ones() {
 /// An audit of an archive must not report complete coverage if objects are missing.
 #[test]
 fn objects_missing_from_a_file_count_as_unreadable() {
-    let content = archive_line(&foreign_letter("x", 1)) + "no\n";
+    let content = archive_line(&foreign_message("x", 1)) + "no\n";
     let queue = open_queue(content.as_bytes()).with_unreadable(["one", "another"].map(str::to_owned));
     let (found, coverage) = read_queue(&queue);
     assert_eq!((message_ids(&found), coverage.unreadable, coverage.complete), (vec!["sqs-1"], 3, false));
@@ -218,7 +218,7 @@ fn final_record(body: &str, virtual_now: &str) -> String {
 }
 
 #[test]
-fn virtual_time_ends_at_the_latest_line_unless_a_line_has_real_time() {
+fn virtual_time_ends_at_the_latest_line_unless_one_is_in_real_time() {
     let [first, last] =
         [r#","virtual_now":"2026-01-01T00:00:09Z""#, r#","virtual_now":"2026-01-01T00:00:10Z""#];
     let virtual_end = |lines: &[String]| open_queue(lines.concat().as_bytes()).virtual_now();

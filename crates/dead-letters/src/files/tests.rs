@@ -3,7 +3,7 @@ use tempfile::TempDir;
 use super::*;
 
 /// Creates a file in a temporary folder.
-pub(super) fn file(content: &str) -> (TempDir, PathBuf) {
+pub(super) fn temp_file(content: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     replace_file(&path, content.as_bytes()).unwrap();
@@ -12,7 +12,7 @@ pub(super) fn file(content: &str) -> (TempDir, PathBuf) {
 
 #[test]
 fn a_file_over_the_size_limit_is_not_written_or_read() {
-    let (_folder, path) = file("old");
+    let (_folder, path) = temp_file("old");
     let large = vec![b'x'; usize::try_from(BYTES_MAX).unwrap() + 1];
     assert!(replace_file(&path, &large).unwrap_err().to_string().ends_with(TOO_LARGE));
     assert_eq!(read_own_file(&path).unwrap(), "old");
@@ -21,8 +21,8 @@ fn a_file_over_the_size_limit_is_not_written_or_read() {
 }
 
 #[test]
-fn a_failed_open_of_a_trusted_file_leaves_existing_files_in_place() {
-    let (_folder, path) = file("old");
+fn opening_a_trusted_file_keeps_its_content_and_creates_only_on_request() {
+    let (_folder, path) = temp_file("old");
     open_own_file(&path, true).unwrap();
     assert_eq!(read_own_file(&path).unwrap(), "old");
     fs::remove_file(&path).unwrap();

@@ -8,7 +8,7 @@ use jaq_json::Val;
 use jaq_std::ValT as _;
 
 use super::FilterSyntaxError;
-use crate::record::is_nested_too_deep;
+use crate::record::is_nested_too_deeply;
 
 /// jq filters with access to more than the message: the environment, standard error, or the program itself. `input` and
 /// modules are unavailable anyway.
@@ -31,20 +31,20 @@ pub(super) fn compile_filter(
         _ => (name, arguments, run),
     });
     let functions = functions.chain([nesting_filter()]);
-    let syntax_error = |mistake: Option<Mistake<'_>>| {
-        let Mistake { at, reason } =
-            mistake.unwrap_or(Mistake { at: code, reason: "it cannot be parsed".to_owned() });
+    let syntax_error = |mistake: Option<LocatedError<'_>>| {
+        let LocatedError { at, reason } =
+            mistake.unwrap_or(LocatedError { at: code, reason: "it cannot be parsed".to_owned() });
         FilterSyntaxError { offset: load::span(code, at).start, rest: at.chars().take(20).collect(), reason }
     };
     // Excluded from both lists, since a filter can be defined in jq or natively.
     let loader = Loader::new(definitions.filter(|definition| !FORBIDDEN_FILTERS.contains(&definition.name)));
     let modules = loader.load(arena, File { code, path: () });
-    let modules =
-        modules.map_err(|errors| syntax_error(first_mistake(errors, |error| load_mistake(code, error))))?;
+    let modules = modules
+        .map_err(|errors| syntax_error(find_first_error(errors, |error| locate_load_error(code, error))))?;
     let functions = functions.filter(|(name, ..)| !FORBIDDEN_FILTERS.contains(name));
     Compiler::default().with_funs(functions).compile(modules).map_err(|errors| {
-        syntax_error(first_mistake(errors, |undefined| {
-            undefined.into_iter().next().map(|(name, what)| Mistake {
+        syntax_error(find_first_error(errors, |undefined| {
+            undefined.into_iter().next().map(|(name, what)| LocatedError {
                 at: name,
                 reason: format!("there is no {} of this name with this number of arguments", what.as_str()),
             })
@@ -55,27 +55,27 @@ pub(super) fn compile_filter(
 fn nesting_filter() -> Fun<JustLut<Val>> {
     native::run(("is_nested_too_deep", v(0), |(_, input)| {
         let text = input.as_utf8_bytes().map(String::from_utf8_lossy);
-        bome(Ok(Val::from(text.is_some_and(|text| is_nested_too_deep(&text)))))
+        bome(Ok(Val::from(text.is_some_and(|text| is_nested_too_deeply(&text)))))
     }))
 }
 
 /// The location of an error in a filter.
-struct Mistake<'s> {
+struct LocatedError<'s> {
     at: &'s str,
     reason: String,
 }
 
-fn first_mistake<'s, E>(
+fn find_first_error<'s, E>(
     errors: load::Errors<&'s str, (), E>,
-    mistake: impl Fn(E) -> Option<Mistake<'s>>,
-) -> Option<Mistake<'s>> {
+    mistake: impl Fn(E) -> Option<LocatedError<'s>>,
+) -> Option<LocatedError<'s>> {
     errors.into_iter().find_map(|(_, error)| mistake(error))
 }
 
-fn load_mistake<'s>(code: &'s str, error: load::Error<&'s str>) -> Option<Mistake<'s>> {
-    let expected = |at, what: &str| Mistake { at, reason: format!("expected {what}") };
+fn locate_load_error<'s>(code: &'s str, error: load::Error<&'s str>) -> Option<LocatedError<'s>> {
+    let expected = |at, what: &str| LocatedError { at, reason: format!("expected {what}") };
     match error {
-        load::Error::Io(_) => Some(Mistake { at: code, reason: "modules cannot be loaded".to_owned() }),
+        load::Error::Io(_) => Some(LocatedError { at: code, reason: "modules cannot be loaded".to_owned() }),
         load::Error::Lex(errors) => {
             errors.into_iter().next().map(|(what, found)| expected(found, what.as_str()))
         }

@@ -18,7 +18,7 @@ fn not_judged_reason(filter: &str, document: &str) -> String {
 }
 
 #[test]
-fn a_filter_picks_by_body_attributes_and_error() {
+fn a_filter_can_match_the_body_the_attributes_and_the_error() {
     let document =
         r#"{"error_type":"A","attributes":{"tenant":"t1"},"body":{"data":{"cents":12345678901234567890}}}"#;
     assert!(filter_picks(r#".error_type == "A" and .attributes.tenant == "t1""#, document));
@@ -89,7 +89,7 @@ fn a_filter_error_contains_no_value_from_the_message() {
 }
 
 #[test]
-fn an_edit_has_exactly_one_output_and_keeps_numbers_as_written() {
+fn an_edit_needs_exactly_one_output_and_keeps_numbers_as_written() {
     let edit =
         |filter: &str, document: &str| Filter::new(filter).unwrap().edit_document("m", document).unwrap();
     let edited =
@@ -126,7 +126,7 @@ fn a_filter_without_a_boolean_output_is_refused() {
 }
 
 #[test]
-fn a_comparison_of_numbers_skips_messages_without_the_member() {
+fn a_comparison_guarded_by_numbers_skips_messages_without_the_member() {
     let small = ".body.data?.cents? | numbers < 1000";
     for (body, is_picked) in [
         (r#"{"data":{"cents":999}}"#, true),
@@ -356,7 +356,7 @@ fn a_single_thread_judges_thousands_of_messages() {
 fn an_endless_filter_is_stopped_after_four_messages_or_eight_threads() {
     if !is_alone() {
         return assert_passes_alone(
-            this_program(),
+            test_binary_command(),
             "an_endless_filter_is_stopped_after_four_messages_or_eight_threads",
         );
     }
@@ -394,7 +394,7 @@ fn an_endless_filter_is_stopped_after_four_messages_or_eight_threads() {
 #[test]
 fn an_abandoned_thread_counts_until_it_ends() {
     if !is_alone() {
-        return assert_passes_alone(this_program(), "an_abandoned_thread_counts_until_it_ends");
+        return assert_passes_alone(test_binary_command(), "an_abandoned_thread_counts_until_it_ends");
     }
     let (end, ends) = channel::<()>();
     let alive = Arc::new(());
@@ -428,7 +428,7 @@ fn a_jaq_panic_leaves_only_its_message_unjudged() {
 #[test]
 fn local_times_in_a_filter_use_the_users_time_zone() {
     if !is_alone() {
-        let mut command = this_program();
+        let mut command = test_binary_command();
         command.env("TZ", "XYZ-5:45");
         return assert_passes_alone(command, "local_times_in_a_filter_use_the_users_time_zone");
     }
@@ -443,7 +443,7 @@ fn is_alone() -> bool {
     std::env::args().any(|argument| argument == ALONE_ARGUMENT)
 }
 
-fn this_program() -> std::process::Command {
+fn test_binary_command() -> std::process::Command {
     std::process::Command::new(std::env::current_exe().unwrap())
 }
 

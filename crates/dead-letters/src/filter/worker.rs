@@ -108,7 +108,7 @@ impl Worker {
     }
 
     /// Runs the filter on a document. Returns `None` after a timeout; the worker is then no longer usable.
-    pub(super) fn run_document(&self, document: &str, limit: Duration) -> Option<FilterOutput> {
+    pub(super) fn run_on_document(&self, document: &str, limit: Duration) -> Option<FilterOutput> {
         let (answer, answers) = channel();
         self.requests.send(FilterRequest { document: document.to_owned(), answer }).ok()?;
         answers.recv_timeout(limit).ok()

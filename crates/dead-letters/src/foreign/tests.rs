@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 use redeliver_core::message::{Attribute, Attributes};
-use redeliver_testing::dead_letters::{foreign_letter, received_message};
+use redeliver_testing::dead_letters::{foreign_message, received_message};
 use redeliver_testing::foreign::{FIXTURES, fixture_message};
 
 use super::*;
@@ -15,7 +15,7 @@ fn at(text: &str) -> Option<Timestamp> {
 }
 
 #[test]
-fn each_documented_shape_of_a_foreign_dead_letter_is_read() {
+fn each_documented_foreign_dead_letter_format_is_read() {
     let reported = FIXTURES.map(|(name, _)| {
         let foreign = read_fixture(name);
         (name, foreign.writer.code(), foreign.details())
@@ -111,7 +111,7 @@ fn foreign_dead_letters_have_the_recorded_attempts_and_times() {
 }
 
 #[test]
-fn a_stream_batch_has_the_expiry_of_its_records() {
+fn the_remark_on_a_stream_batch_says_when_its_records_expire() {
     assert_eq!(
         read_fixture("lambda-dynamodb").remarks(),
         ["Its records are not in this message but in \
@@ -140,10 +140,10 @@ fn a_stream_batch_has_the_expiry_of_its_records() {
 
 /// A Kafka or DocumentDB batch is not an invocation that could be repeated with its payload.
 #[test]
-fn a_batch_of_kafka_or_documentdb_has_its_own_code_and_remark() {
+fn a_kafka_or_documentdb_batch_has_its_own_code_and_remark() {
     let kafka = fixture_message("lambda-kafka").body;
     let remarks =
-        |body: &str| ForeignDeadLetter::from_message(&foreign_letter(body, 1)).unwrap().remarks().join(" ");
+        |body: &str| ForeignDeadLetter::from_message(&foreign_message(body, 1)).unwrap().remarks().join(" ");
     let cluster = "arn:aws:kafka:us-east-1:123456789012:cluster/shop/751d2973-a626-431c-9d4e-d7975eb44dd7-2";
     let kept = "the topic keeps them for its own retention.";
     assert_eq!(
@@ -168,7 +168,7 @@ fn a_batch_of_kafka_or_documentdb_has_its_own_code_and_remark() {
         r#"{"batchSize":3,"eventSourceArn":"arn:aws:rds:us-east-1:123456789012:cluster:shop"}"#,
     )
     .replace("KafkaBatchInfo", "DocumentDBBatchInfo");
-    let read = ForeignDeadLetter::from_message(&foreign_letter(&document_db, 1)).unwrap();
+    let read = ForeignDeadLetter::from_message(&foreign_message(&document_db, 1)).unwrap();
     assert_eq!(read.writer.code(), "LAMBDA_EVENT_SOURCE_BATCH");
     assert_eq!(read.details(), "ledger: Unhandled: 3 records of cluster:shop (RetryAttemptsExhausted)");
     assert!(read.remarks()[0].ends_with("cluster:shop: the source keeps them for its own retention."));
@@ -177,9 +177,10 @@ fn a_batch_of_kafka_or_documentdb_has_its_own_code_and_remark() {
 /// The events that a subscriber's record refers to are not in the message: without the warning, an operator would not
 /// learn that they are still available, or until when.
 #[test]
-fn a_subscriber_record_has_the_expiry_of_its_events() {
+fn the_remark_on_a_subscriber_record_says_when_its_events_expire() {
     let record = fixture_message("eventbridge-subscriber");
-    let remark = |body: String| ForeignDeadLetter::from_message(&foreign_letter(&body, 1)).unwrap().remarks();
+    let remark =
+        |body: String| ForeignDeadLetter::from_message(&foreign_message(&body, 1)).unwrap().remarks();
     let advice = "To deliver them again, create a subscriber that starts at the first and filters by their `aws:EventId`, which \
                  the body names (`--reveal`).";
     let bus = "arn:aws:events:us-east-2:123456789012:event-busv2/shop/1234567890abcdef1234567ab";
@@ -204,7 +205,7 @@ fn a_subscriber_record_has_the_expiry_of_its_events() {
 fn a_subscribers_record_is_read_from_its_body_or_its_attributes() {
     let complete = read_fixture("eventbridge-subscriber");
     let record = fixture_message("eventbridge-subscriber");
-    let without_attributes = foreign_letter(&record.body, 1);
+    let without_attributes = foreign_message(&record.body, 1);
     assert_eq!(ForeignDeadLetter::from_message(&without_attributes), Some(complete.clone()));
     let mut without_document = record.clone();
     without_document.body = "not the document".to_owned();
@@ -219,7 +220,7 @@ fn a_subscribers_record_is_read_from_its_body_or_its_attributes() {
     assert_eq!(ForeignDeadLetter::from_message(&later), Some(complete));
     let minimal =
         r#"{"busArn":"b","subscriberArn":"s","errorCode":"THROTTLING","failedMessages":[{"eventId":"e"}]}"#;
-    let read = ForeignDeadLetter::from_message(&foreign_letter(minimal, 1)).unwrap();
+    let read = ForeignDeadLetter::from_message(&foreign_message(minimal, 1)).unwrap();
     assert_eq!((read.details().as_str(), read.attempts), ("s: THROTTLING: 1 event of b", None));
 }
 
@@ -285,7 +286,7 @@ fn foreign_dead_letters_are_grouped_by_source_and_error() {
 }
 
 #[test]
-fn a_message_without_a_documented_shape_is_not_recognized() {
+fn a_message_in_an_undocumented_format_is_not_recognized() {
     let attributes = |names: &[(&str, &str)]| -> Attributes {
         names.iter().map(|(name, text)| ((*name).to_owned(), Attribute::string(*text))).collect()
     };
@@ -306,7 +307,7 @@ fn a_message_without_a_documented_shape_is_not_recognized() {
         r#"["Notification","arn:aws:sns:a:b:c","m","x"]"#,
         &success,
     ] {
-        assert_eq!(ForeignDeadLetter::from_message(&foreign_letter(body, 1)), None, "{body}");
+        assert_eq!(ForeignDeadLetter::from_message(&foreign_message(body, 1)), None, "{body}");
     }
     for names in [
         &[("ERROR_CODE", "x")][..],
@@ -333,7 +334,7 @@ fn a_notification_that_sqs_moved_is_not_blamed_on_sns() {
 }
 
 #[test]
-fn foreign_texts_of_any_length_are_truncated_and_cleaned() {
+fn foreign_text_of_any_length_is_truncated_and_cleaned() {
     let long = "\u{1b}[31m".repeat(100_000);
     let names = ["RULE_ARN", "ERROR_CODE", "ERROR_MESSAGE", "EXHAUSTED_RETRY_CONDITION", "RETRY_ATTEMPTS"];
     let attributes = names.map(|name| (name.to_owned(), Attribute::string(long.clone())));
@@ -343,7 +344,7 @@ fn foreign_texts_of_any_length_are_truncated_and_cleaned() {
     assert!(!read.details().contains('\u{1b}'));
     let late =
         fixture_message("lambda-kinesis").body.replace("2026-11-14T00:38:04.835Z", "9999-12-31T23:59:59Z");
-    let batch = ForeignDeadLetter::from_message(&foreign_letter(&late, 1)).unwrap().batch.unwrap();
+    let batch = ForeignDeadLetter::from_message(&foreign_message(&late, 1)).unwrap().batch.unwrap();
     assert!(batch.record_retention().contains("starts to delete them at "), "{}", batch.record_retention());
 }
 

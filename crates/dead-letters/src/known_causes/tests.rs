@@ -52,7 +52,7 @@ fn the_deletion_report_is_due_again_after_a_day() {
 }
 
 #[test]
-fn a_cause_is_new_only_once_and_the_overflow_group_never() {
+fn a_cause_is_new_only_once_and_the_overflow_group_is_never_new() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
     let groups = [group("a", 10), group(OTHER, 1), group("b", 20)];
@@ -78,7 +78,7 @@ fn a_cause_is_new_only_once_and_the_overflow_group_never() {
 }
 
 #[test]
-fn the_first_death_of_a_cause_outlives_its_message() {
+fn a_cause_keeps_the_time_of_its_earliest_message() {
     let mut known = KnownCauses::without_causes(QUEUE);
     for (first, remembered) in [(20, 20), (30, 20), (10, 10)] {
         known.remember_groups(&[group("a", first)], at_seconds(100));
@@ -108,7 +108,7 @@ fn a_foreign_or_damaged_causes_file_is_refused_and_unchanged() {
 }
 
 #[test]
-fn a_missing_directory_of_the_causes_file_is_an_error() {
+fn a_missing_directory_for_the_causes_file_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nowhere/causes.jsonl");
     let error = KnownCauses::read_file(&path, QUEUE).unwrap_err().to_string();
@@ -117,7 +117,7 @@ fn a_missing_directory_of_the_causes_file_is_an_error() {
 }
 
 #[test]
-fn causes_of_two_concurrent_runs_are_merged() {
+fn causes_from_two_concurrent_runs_are_merged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
     let [mut one, mut two] = [(); 2].map(|()| KnownCauses::read_file(&path, QUEUE).unwrap());
@@ -144,7 +144,7 @@ fn beyond_the_limit_the_most_recently_seen_causes_are_kept() {
 proptest! {
     /// Each audit reports its new causes; some are killed after the report, before the causes are remembered.
     #[test]
-    fn each_cause_is_reported_and_only_once_if_no_audit_is_killed(
+    fn each_cause_is_reported_exactly_once_unless_an_audit_is_killed(
         audits in prop::collection::vec((prop::collection::btree_set(0_u8..6, 0..5), any::<bool>()), 0..12),
     ) {
         let mut known = KnownCauses::without_causes(QUEUE);
@@ -200,7 +200,7 @@ fn a_note_survives_later_and_concurrent_audits() {
 }
 
 #[test]
-fn a_resolved_cause_recurs_once_with_newer_messages() {
+fn the_recurrence_of_a_resolved_cause_is_reported_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
     let read_causes = || KnownCauses::read_file(&path, QUEUE).unwrap();
@@ -260,7 +260,7 @@ fn messages_from_versions_before_the_fix_do_not_reopen_a_cause() {
 }
 
 #[test]
-fn a_recurring_cause_is_reported_once_despite_later_failures_of_old_versions() {
+fn a_recurrence_is_reported_once_despite_later_failures_in_old_versions() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
     let read_causes = || KnownCauses::read_file(&path, QUEUE).unwrap();
@@ -283,7 +283,7 @@ fn a_recurring_cause_is_reported_once_despite_later_failures_of_old_versions() {
 }
 
 #[test]
-fn the_state_of_a_cause_changes_only_by_marks_and_newer_messages() {
+fn only_marks_notes_and_newer_messages_change_a_causes_state() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
     let mut known = KnownCauses::without_causes(QUEUE);
@@ -327,7 +327,7 @@ fn the_state_of_a_cause_changes_only_by_marks_and_newer_messages() {
 }
 
 #[test]
-fn the_causes_file_keeps_members_of_a_later_version() {
+fn the_causes_file_keeps_members_from_a_later_version() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
     let mut known = KnownCauses::without_causes(QUEUE);

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use redeliver_core::message::{Content, OutgoingMessage};
-use redeliver_testing::dead_letters::{foreign_letter, retried_record};
+use redeliver_testing::dead_letters::{foreign_message, retried_record};
 
 use super::*;
 use crate::redrive::{BodyEdit, RedriveDecision, RedrivePlan};
@@ -57,7 +57,7 @@ fn any_body() -> impl Strategy<Value = String> {
 fn queue_with_body(body: &str) -> Vec<DeadLetterRecord> {
     let ten = (1..=10).map(|number| retried_record("NON_RETRYABLE_ERROR", "x", number));
     let mut queue: Vec<_> = ten.collect();
-    queue.insert(5, foreign_letter(body, 11));
+    queue.insert(5, foreign_message(body, 11));
     queue.into_iter().map(DeadLetterRecord::new).collect()
 }
 
@@ -114,7 +114,7 @@ fn a_lone_surrogate_is_judged_as_jq_reads_it() {
 }
 
 #[test]
-fn a_message_on_which_the_filter_fails_is_not_judged_and_the_others_are() {
+fn a_filter_failure_leaves_only_that_message_unjudged() {
     let pick = Pick::with_filter(Filter::for_dead_letters(".body.data.card | length > 0").unwrap());
     let choices: Vec<_> =
         queue_with_body("text").iter().map(|record| pick.judge_record(record).unwrap()).collect();

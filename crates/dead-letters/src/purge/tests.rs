@@ -17,7 +17,7 @@ use crate::Filter;
 use crate::files::{ALREADY_EXISTS, replace_file};
 
 /// Creates a queue with 60 messages `{"n":0..60}`, each with a binary attribute.
-fn world() -> (VirtualClock, EmbeddedSqs, EmbeddedQueue) {
+fn set_up_queue() -> (VirtualClock, EmbeddedSqs, EmbeddedQueue) {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     let sqs = EmbeddedSqs::new(clock.clone(), 7);
     let queue = clock.block_on(async {
@@ -55,7 +55,7 @@ fn apply(world: &(VirtualClock, EmbeddedSqs, EmbeddedQueue), filter: &str, path:
 
 #[test]
 fn picked_messages_are_deleted_and_fully_backed_up() {
-    let (world, folder) = (world(), tempfile::tempdir().unwrap());
+    let (world, folder) = (set_up_queue(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
     let purged = apply(&world, ".body.n < 15", &path);
     assert_eq!((purged.picked, purged.deleted, purged.coverage.unwrap().complete), (15, 15, true));
@@ -70,7 +70,7 @@ fn picked_messages_are_deleted_and_fully_backed_up() {
 
 #[test]
 fn a_purge_dry_run_deletes_nothing() {
-    let (clock, _, queue) = world();
+    let (clock, _, queue) = set_up_queue();
     let pick = pick_by_filter("true");
     let purged = Purge::new(&queue, &clock, &pick).dry_run();
     let purged = clock.block_on(purged).unwrap();
@@ -82,15 +82,15 @@ fn a_purge_dry_run_deletes_nothing() {
 struct LimitedBackup(usize);
 
 impl BackupWriter for LimitedBackup {
-    async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), DeadLetterError> {
+    async fn store_records(&mut self, records: &[DeadLetterRecord]) -> Result<(), DeadLetterError> {
         self.0 = self.0.checked_sub(records.len()).ok_or("the disk is full")?;
         Ok(())
     }
 }
 
 #[test]
-fn a_purge_deletes_only_messages_that_its_backup_kept() {
-    let (clock, _, queue) = world();
+fn a_purge_deletes_only_messages_that_are_in_its_backup() {
+    let (clock, _, queue) = set_up_queue();
     let pick = pick_by_filter("true");
     let apply = |room| clock.block_on(Purge::new(&queue, &clock, &pick).apply(&mut LimitedBackup(room)));
     assert_eq!(apply(5).unwrap_err().to_string(), "the disk is full");
@@ -102,7 +102,7 @@ fn a_purge_deletes_only_messages_that_its_backup_kept() {
 
 #[test]
 fn a_purge_counts_unjudged_messages_and_refuses_a_failing_filter() {
-    let ((clock, _, queue), folder) = (world(), tempfile::tempdir().unwrap());
+    let ((clock, _, queue), folder) = (set_up_queue(), tempfile::tempdir().unwrap());
     let purge_by_filter = |filter: &str, name: &str| {
         let mut backup = ArchiveFile::create(&folder.path().join(name)).unwrap();
         let pick = pick_by_filter(filter);
@@ -119,7 +119,7 @@ fn a_purge_counts_unjudged_messages_and_refuses_a_failing_filter() {
 
 #[test]
 fn a_purge_deletes_at_most_the_maximum_and_releases_the_others() {
-    let ((clock, _, queue), folder) = (world(), tempfile::tempdir().unwrap());
+    let ((clock, _, queue), folder) = (set_up_queue(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
     let mut backup = ArchiveFile::create(&path).unwrap();
     let pick = pick_by_filter("true");
@@ -131,8 +131,8 @@ fn a_purge_deletes_at_most_the_maximum_and_releases_the_others() {
 }
 
 #[test]
-fn a_purge_preview_counts_at_most_the_maximum() {
-    let (clock, _, queue) = world();
+fn a_purge_dry_run_counts_at_most_the_maximum() {
+    let (clock, _, queue) = set_up_queue();
     let pick = pick_by_filter("true");
     let purged = clock.block_on(Purge { max: 7, ..Purge::new(&queue, &clock, &pick) }.dry_run()).unwrap();
     assert_eq!((purged.picked, purged.deleted, purged.max_reached), (7, 0, true));
@@ -140,7 +140,7 @@ fn a_purge_preview_counts_at_most_the_maximum() {
 
 #[test]
 fn a_purge_reports_messages_that_it_could_not_delete() {
-    let (world, folder) = (world(), tempfile::tempdir().unwrap());
+    let (world, folder) = (set_up_queue(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
     let rule = FaultRule {
         action: SqsAction::DeleteMessageBatch,
@@ -176,7 +176,7 @@ fn a_purge_never_overwrites_a_backup() {
 
 #[test]
 fn an_assignment_instead_of_a_comparison_deletes_nothing() {
-    let (world, folder) = (world(), tempfile::tempdir().unwrap());
+    let (world, folder) = (set_up_queue(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
     let mut backup = ArchiveFile::create(&path).unwrap();
     let pick = pick_by_filter(r#".error_type = "MESSAGE_EXPIRED""#);
@@ -191,7 +191,7 @@ fn an_assignment_instead_of_a_comparison_deletes_nothing() {
 
 #[test]
 fn a_purge_without_permission_to_delete_ends_early_with_the_reason() {
-    let (world, folder) = (world(), tempfile::tempdir().unwrap());
+    let (world, folder) = (set_up_queue(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
     let rule = FaultRule {
         action: SqsAction::DeleteMessageBatch,
@@ -208,7 +208,7 @@ fn a_purge_without_permission_to_delete_ends_early_with_the_reason() {
 
 #[test]
 fn a_purge_that_fails_immediately_leaves_no_backup_file_behind() {
-    let ((clock, _, queue), folder) = (world(), tempfile::tempdir().unwrap());
+    let ((clock, _, queue), folder) = (set_up_queue(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
     let purge_on_demand = |filter: &str| {
         let mut backup = ArchiveFile::on_demand(&path)?;
@@ -228,8 +228,8 @@ fn a_purge_that_fails_immediately_leaves_no_backup_file_behind() {
 }
 
 #[test]
-fn a_purge_deletes_nothing_if_its_backup_file_appears_meanwhile() {
-    let ((clock, _, queue), folder) = (world(), tempfile::tempdir().unwrap());
+fn a_purge_deletes_nothing_if_its_backup_file_has_since_been_created() {
+    let ((clock, _, queue), folder) = (set_up_queue(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
     let mut backup = ArchiveFile::on_demand(&path).unwrap();
     replace_file(&path, b"precious").unwrap();

@@ -31,7 +31,7 @@ const SINCE_RECEIVE_MAX: Duration = VisibilitySeconds::MAX.duration();
 pub(super) struct HiddenMessages<'a, Q, C> {
     queue: &'a Q,
     clock: &'a C,
-    receives: BTreeMap<String, HeldReceive>,
+    receives: BTreeMap<String, HeldMessage>,
     /// The held messages, ordered by the timestamp at which their extension is due.
     due: BTreeSet<(Timestamp, String)>,
     extensions: FuturesUnordered<BoxFuture<'a, Vec<ExtensionResult>>>,
@@ -41,7 +41,7 @@ pub(super) struct HiddenMessages<'a, Q, C> {
     reappeared: u64,
 }
 
-struct HeldReceive {
+struct HeldMessage {
     handle: String,
     /// The timestamp of the request: SQS starts the timeout later, never earlier.
     since: Timestamp,
@@ -77,7 +77,7 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
     }
 
     /// Returns the visibility timeout to request for a receive.
-    pub(super) fn hide_duration(&self) -> Duration {
+    pub(super) fn visibility_timeout(&self) -> Duration {
         self.visibility_timeout
     }
 
@@ -105,7 +105,7 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
         // assume too early an end.
         let (until, due) = (at + visibility_timeout, at + visibility_timeout / 2);
         let received =
-            HeldReceive { handle: handle.to_owned(), since: at, until, visibility_timeout, due: Some(due) };
+            HeldMessage { handle: handle.to_owned(), since: at, until, visibility_timeout, due: Some(due) };
         self.receives.insert(id.to_owned(), received);
         self.due.insert((due, id.to_owned()));
     }

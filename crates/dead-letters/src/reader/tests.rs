@@ -74,7 +74,7 @@ impl World {
         (depth.visible, depth.in_flight)
     }
 
-    fn fail(&self, action: SqsAction, when: FaultTrigger, injection: Injection) {
+    fn inject_fault(&self, action: SqsAction, when: FaultTrigger, injection: Injection) {
         let rule = FaultRule { action, queue: None, scope: FaultScope::Request, when, injection };
         self.sqs.set_faults(FaultPlan::new(1).with_rule(rule));
     }
@@ -102,7 +102,7 @@ fn every_message_is_seen_once_and_becomes_visible_again() {
 }
 
 #[test]
-fn reading_an_empty_queue_is_complete() {
+fn an_empty_queue_is_read_completely() {
     let world = world(0);
     assert_eq!(
         world.read().unwrap().1,
@@ -139,10 +139,10 @@ fn messages_in_flight_elsewhere_make_the_coverage_incomplete() {
 }
 
 #[test]
-fn throttled_requests_are_repeated_and_no_message_stays_hidden() {
+fn throttled_requests_are_retried_and_no_message_stays_hidden() {
     for action in [SqsAction::ReceiveMessage, SqsAction::ChangeMessageVisibilityBatch] {
         let world = world(300);
-        world.fail(action, FaultTrigger::Chance(0.3), Injection::Throttled);
+        world.inject_fault(action, FaultTrigger::Chance(0.3), Injection::Throttled);
         let (bodies, coverage) = world.read().unwrap();
         assert_eq!(bodies.into_iter().collect::<BTreeSet<_>>().len(), 300, "{action:?}");
         assert!(coverage.complete, "{action:?}: {coverage:?}");
@@ -151,9 +151,9 @@ fn throttled_requests_are_repeated_and_no_message_stays_hidden() {
 }
 
 #[test]
-fn a_refused_receive_is_an_error_and_read_messages_are_released() {
+fn a_rejected_receive_is_an_error_and_no_message_stays_hidden() {
     let world = world(50);
-    world.fail(SqsAction::ReceiveMessage, FaultTrigger::Chance(1.0), Injection::Sender);
+    world.inject_fault(SqsAction::ReceiveMessage, FaultTrigger::Chance(1.0), Injection::Sender);
     let error = world.read().unwrap_err();
     assert_eq!(error.error.fault, Fault::Sender);
     assert_eq!(world.depth(), (50, 0));

@@ -83,7 +83,7 @@ fn hold_time_and_redrives_come_from_the_document_or_else_the_body() {
 }
 
 #[test]
-fn a_record_has_the_retry_history_of_its_body() {
+fn a_record_includes_the_retry_history_from_its_body() {
     let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","retry_attempt":1,"retry_history":[{"attempt":0,"failed_at":"2026-07-25T17:20:05Z","error_type":"A","error_details":"b"}]},"data":{}}"#;
     let hold_and_redrives = record(body, Attributes::new()).metadata.unwrap();
     assert_eq!(
@@ -97,7 +97,7 @@ fn a_record_has_the_retry_history_of_its_body() {
 }
 
 #[test]
-fn the_failed_function_is_the_users_version_or_the_stage() {
+fn the_failed_function_is_the_users_function_or_else_the_stage() {
     let function = |cause: &str| {
         let document = format!(
             r#"{{"stage":"failed-message-processor","cause":{{"type":"A","message":"b"{cause}}},"dead_lettered_at":"1970-01-01T00:10:00Z","sqs_message_id":"m","fingerprint":"0123456789abcdef"}}"#
@@ -135,7 +135,7 @@ fn a_foreign_dead_letter_is_explained_unless_redeliver_annotated_it() {
 
 /// A message without space for its annotation.
 #[test]
-fn the_reason_of_a_full_message_is_read_from_its_trace_header() {
+fn a_full_messages_reason_is_read_from_its_trace_header() {
     let message = received_message("a body without room", Attributes::new(), 1);
     let failure = Failure {
         error: LastError::new("HttpStatus.400", ""),
@@ -163,7 +163,7 @@ fn the_reason_of_a_full_message_is_read_from_its_trace_header() {
 
 /// With any other identity, a purge would archive a final record under a second key.
 #[test]
-fn a_death_has_the_annotators_identity_or_else_that_of_sqs() {
+fn a_deaths_identity_comes_from_the_annotator_or_else_from_sqs() {
     let died_at = parse_rfc3339("2026-07-25T17:20:05.000007Z").unwrap();
     let annotated_death = |members: &str| {
         let document = format!(
@@ -187,7 +187,7 @@ fn a_death_has_the_annotators_identity_or_else_that_of_sqs() {
 
 /// If a message has ten attributes, the annotator folds some of them, and `traceparent` may be among those.
 #[test]
-fn a_dead_letter_has_its_producers_trace_even_from_a_folded_attribute() {
+fn the_producers_trace_is_found_even_in_a_folded_attribute() {
     let ours = DeadLetter {
         last_attempt_traceparent: None,
         last_attempt_logs: None,

@@ -5,7 +5,7 @@ use std::io;
 use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 
 use super::journal::RedriveJournal;
-use super::plan::SendBack;
+use super::plan::PlannedSend;
 use super::report::{EarlyEnd, RedriveReport};
 use super::run::RedriveRun;
 use super::task::RedriveJob;
@@ -13,7 +13,7 @@ use crate::{DeadLetterError, DeadLetterReader, DeadLetterRecord};
 
 /// A callback that receives each message to be sent back.
 type SendBackVisitor<'t> =
-    &'t mut dyn FnMut(&mut RedriveReport, &DeadLetterRecord, &SendBack) -> io::Result<()>;
+    &'t mut dyn FnMut(&mut RedriveReport, &DeadLetterRecord, &PlannedSend) -> io::Result<()>;
 
 impl<D: Queue, S, C: Clock> RedriveJob<'_, D, S, C> {
     /// Reports the planned redrive without changing anything.
@@ -33,11 +33,12 @@ impl<D: Queue, S, C: Clock> RedriveJob<'_, D, S, C> {
         &self,
         journal: Option<&RedriveJournal>,
     ) -> Result<RedriveReport, DeadLetterError> {
-        let mut would_send = |report: &mut RedriveReport, record: &DeadLetterRecord, send_back: &SendBack| {
-            report.count_planned(record, send_back);
-            report.record_edit_example(self.plan, record, send_back);
-            Ok(())
-        };
+        let mut would_send =
+            |report: &mut RedriveReport, record: &DeadLetterRecord, send_back: &PlannedSend| {
+                report.count_planned(record, send_back);
+                report.record_edit_example(self.plan, record, send_back);
+                Ok(())
+            };
         self.visit_messages(journal, &mut would_send).await
     }
 
@@ -116,7 +117,7 @@ impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveJob<'_, D, S, C> {
     /// written. A later error is in [`RedriveReport::early_end`]. A second run with the same journal continues where
     /// this one ended.
     pub async fn apply(&self, journal: &mut RedriveJournal) -> Result<RedriveReport, DeadLetterError> {
-        let report = RedriveRun::new(self, journal).run_to_end().await?;
+        let report = RedriveRun::new(self, journal).run_to_completion().await?;
         if report.done_count() == 0 {
             self.plan.pick.check_filter()?;
         }

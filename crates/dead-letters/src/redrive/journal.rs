@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 use crate::DeadLetterRecord;
-use crate::files::{keep_private, open_own_file, sync_parent_directory};
+use crate::files::{make_private, open_own_file, sync_parent_directory};
 
 mod entry;
 mod letter;
@@ -85,7 +85,7 @@ impl JournalError {
 
     /// Returns true if the journal belongs to another redrive.
     #[must_use]
-    pub const fn is_other_redrive(&self) -> bool {
+    pub const fn is_for_another_redrive(&self) -> bool {
         self.other_target.is_some()
     }
 
@@ -119,7 +119,7 @@ impl RedriveJournal {
         let plan = JournalEntry::Plan { id: id.to_owned(), from: from.to_owned(), to: to.to_owned() };
         let first = journal.replay_file()?;
         // With `--edit`, the journal contains complete messages.
-        keep_private(&journal.file).map_err(|error| journal_error(error.to_string()))?;
+        make_private(&journal.file).map_err(|error| journal_error(error.to_string()))?;
         match first {
             None => {
                 // The directory entry must be on disk as well: otherwise a crash loses the whole journal, and all
@@ -205,7 +205,7 @@ impl RedriveJournal {
             counts.edited += u64::from(letter.step >= LetterStep::Sent && letter.is_edited);
             counts.possible_copies += letter.possible_copies();
             let is_unknown = letter.step < LetterStep::Sent
-                && (letter.step == LetterStep::Intended || letter.may_be_sent());
+                && (letter.step == LetterStep::Intended || letter.may_have_been_sent());
             counts.unknown += u64::from(is_unknown);
             if is_unknown || letter.step >= LetterStep::Sent {
                 counts.generations.insert(letter.message_id.clone(), letter.generation);
@@ -230,7 +230,7 @@ impl RedriveJournal {
     /// two messages.
     #[must_use]
     pub fn may_have_other_id(&self, sqs_message_id: &str, message_id: &str) -> bool {
-        let letter = self.letters.get(sqs_message_id).filter(|letter| letter.may_be_sent());
+        let letter = self.letters.get(sqs_message_id).filter(|letter| letter.may_have_been_sent());
         letter.is_some_and(|letter| letter.message_id != message_id)
     }
 

@@ -33,7 +33,7 @@ impl RedriveOutcome {
             Some(EarlyEnd::Failed(_)) => Self::Failed,
             Some(EarlyEnd::Interrupted) => Self::Interrupted,
             Some(EarlyEnd::Stopped) => Self::Stopped,
-            None if !report.is_covered() && report.sent < max => Self::NotSeen,
+            None if !report.covers_whole_dlq() && report.sent < max => Self::NotSeen,
             None if report.staying_count() + report.returned_count() > 0 => Self::Left,
             None => Self::Done,
         }

@@ -20,7 +20,7 @@ use super::report::RedriveReport;
 use crate::{Choice, DeadLetterRecord, FilterError, Pick};
 pub use edit::BodyEdit;
 use edit::EditableParts;
-use new_id::{RenamedBody, assign_new_id, derive_id, message_id_in};
+use new_id::{BodyWithNewId, assign_new_id, derive_id, message_id_in};
 
 /// The plan for a redrive: the messages to send back, and the edit to apply to them.
 #[derive(Debug, Default)]
@@ -64,14 +64,14 @@ pub enum Sources {
 #[derive(Clone, Debug, PartialEq)]
 pub enum RedriveDecision {
     NotSelected,
-    Send(Box<SendBack>),
+    Send(Box<PlannedSend>),
     /// The message remains in the DLQ although it is, or may be, selected.
     Stays(StayReason),
 }
 
 /// A message to be sent back.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SendBack {
+pub struct PlannedSend {
     pub message: OutgoingMessage,
     /// The message's own id, or the new id if it was assigned one.
     pub message_id: String,
@@ -143,7 +143,7 @@ impl RedrivePlan {
             }
         }
         if !record.message.omitted.is_empty() {
-            return Ok(RedriveDecision::Stays(StayReason::Omitted(record.omitted_places())));
+            return Ok(RedriveDecision::Stays(StayReason::Omitted(record.omitted_paths())));
         }
         // Checked before the edit and the schema, which are more expensive. An invalid message may have its generation
         // only in its final record.
@@ -155,7 +155,7 @@ impl RedrivePlan {
         }
         let attributes = producer_attributes(record);
         let Some(edit) = &self.edit else {
-            return Ok(self.build_send_back(record, &record.message.body, attributes, None));
+            return Ok(self.build_decision(record, &record.message.body, attributes, None));
         };
         let editable =
             if self.was_found_invalid(record) { EditableParts::All } else { EditableParts::ProducerPart };
@@ -165,7 +165,7 @@ impl RedrivePlan {
         };
         // An edit that changes nothing does not change the id: with a new id, an API would repeat the same work.
         if body == record.message.body {
-            return Ok(match self.build_send_back(record, &body, attributes, None) {
+            return Ok(match self.build_decision(record, &body, attributes, None) {
                 RedriveDecision::Send(_) if self.edited_only => RedriveDecision::Stays(StayReason::NotEdited),
                 verdict => verdict,
             });
@@ -174,7 +174,7 @@ impl RedrivePlan {
         let (old, new) = (message_id_in(&record.message.body), message_id_in(&body));
         let edit_sets_id = new.is_some() && new != old;
         if edit_sets_id || !self.new_id {
-            return Ok(self.build_send_back(record, &body, attributes, old.filter(|_| edit_sets_id)));
+            return Ok(self.build_decision(record, &body, attributes, old.filter(|_| edit_sets_id)));
         }
         if self.sends_unchanged(record) {
             return Ok(RedriveDecision::Stays(StayReason::WithoutId));
@@ -187,10 +187,10 @@ impl RedrivePlan {
             let Some(attributes) = plain.with_new_id(new_id) else {
                 return Ok(RedriveDecision::Stays(StayReason::NotSendable(NO_ATTRIBUTE_ROOM.to_owned())));
             };
-            return Ok(self.build_send_back(record, &body, attributes, Some(old_id)));
+            return Ok(self.build_decision(record, &body, attributes, Some(old_id)));
         }
-        let RenamedBody { body, old_id } = assign_new_id(&body, record.first_id(), generation + 1);
-        Ok(self.build_send_back(record, &body, attributes, Some(old_id)))
+        let BodyWithNewId { body, old_id } = assign_new_id(&body, record.first_id(), generation + 1);
+        Ok(self.build_decision(record, &body, attributes, Some(old_id)))
     }
 
     /// Decides on one message, and counts it in the report unless it is to be sent.
@@ -201,7 +201,7 @@ impl RedrivePlan {
         &self,
         record: &DeadLetterRecord,
         report: &mut RedriveReport,
-    ) -> Result<Option<SendBack>, FilterError> {
+    ) -> Result<Option<PlannedSend>, FilterError> {
         match self.decide(record)? {
             RedriveDecision::Send(send_back) => return Ok(Some(*send_back)),
             RedriveDecision::NotSelected => report.not_selected += 1,
@@ -216,7 +216,7 @@ impl RedrivePlan {
     #[must_use]
     pub fn body_without_edit(&self, record: &DeadLetterRecord) -> String {
         let body = &record.message.body;
-        match self.build_send_back(record, body, producer_attributes(record), None) {
+        match self.build_decision(record, body, producer_attributes(record), None) {
             RedriveDecision::Send(unedited) => unedited.message.content().body.clone(),
             RedriveDecision::Stays(_) | RedriveDecision::NotSelected => body.clone(),
         }
@@ -250,7 +250,7 @@ impl RedrivePlan {
     }
 
     /// Returns true if this is another program's message that would be sent back unchanged with `--plain`.
-    fn would_be_plain(&self, record: &DeadLetterRecord) -> bool {
+    fn would_resend_with_plain(&self, record: &DeadLetterRecord) -> bool {
         let accepting = MessageSchema::default().with_plain(PlainMessages::default());
         let attributes = &record.message.attributes;
         self.edit.is_none()
@@ -262,7 +262,7 @@ impl RedrivePlan {
             )
     }
 
-    fn build_send_back(
+    fn build_decision(
         &self,
         record: &DeadLetterRecord,
         body: &str,
@@ -270,9 +270,9 @@ impl RedrivePlan {
         old_message_id: Option<String>,
     ) -> RedriveDecision {
         let message = if self.sends_unchanged(record) {
-            self.resend_unchanged(record, body)
+            self.prepare_unchanged(record, body)
         } else {
-            self.resend_next_generation(record, body, attributes)
+            self.prepare_next_generation(record, body, attributes)
         };
         let ResentMessage { body: new_body, attributes, trace_header, message_id, generation } = match message
         {
@@ -302,7 +302,7 @@ impl RedrivePlan {
             delay: DelaySeconds::ZERO,
         };
         match OutgoingMessage::new(content) {
-            Ok(message) => RedriveDecision::Send(Box::new(SendBack {
+            Ok(message) => RedriveDecision::Send(Box::new(PlannedSend {
                 message,
                 message_id,
                 old_message_id,
@@ -314,7 +314,7 @@ impl RedrivePlan {
     }
 
     /// Prepares a message from another program. It has no generation, and its only id is the SQS message id.
-    fn resend_unchanged(&self, record: &DeadLetterRecord, body: &str) -> Result<ResentMessage, StayReason> {
+    fn prepare_unchanged(&self, record: &DeadLetterRecord, body: &str) -> Result<ResentMessage, StayReason> {
         if let Some(plain) = self.schema.plain() {
             plain.check_body(body).map_err(|invalid| StayReason::NotAMessage(invalid.to_string()))?;
         }
@@ -328,7 +328,7 @@ impl RedrivePlan {
     }
 
     /// Prepares a redeliver message, with a fresh retry budget and without redeliver's own attributes.
-    fn resend_next_generation(
+    fn prepare_next_generation(
         &self,
         record: &DeadLetterRecord,
         body: &str,
@@ -336,8 +336,11 @@ impl RedrivePlan {
     ) -> Result<ResentMessage, StayReason> {
         let parsed = self.schema.read_either_form(body, &attributes, record.first_id());
         let parsed = parsed.map_err(|invalid| {
-            let advice =
-                if self.would_be_plain(record) { "; to send it back unchanged, add --plain" } else { "" };
+            let advice = if self.would_resend_with_plain(record) {
+                "; to send it back unchanged, add --plain"
+            } else {
+                ""
+            };
             StayReason::NotAMessage(format!("{invalid}{advice}"))
         })?;
         let came_back = record.dead_letter.as_ref().map(DeadLetter::dlq_return).unwrap_or_default();

@@ -6,8 +6,8 @@ use redeliver_core::ports::EntryError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::plan::{RedrivePlan, SendBack};
-use crate::{Coverage, DeadLetterRecord, NotDeleted, SEND_KEY_PERMISSIONS, explain_error};
+use super::plan::{PlannedSend, RedrivePlan};
+use crate::{Coverage, DeadLetterRecord, DeletionError, SEND_KEY_PERMISSIONS, explain_error};
 
 /// The maximum number of examples per reason.
 const EXAMPLES_MAX: usize = 3;
@@ -36,7 +36,7 @@ pub struct RedriveReport {
     /// Messages sent back, by this run or an earlier one, that this run could not delete from the DLQ.
     pub not_deleted: u64,
     /// The reason for the last failed deletion in this run.
-    pub why_not_deleted: Option<NotDeleted>,
+    pub why_not_deleted: Option<DeletionError>,
     /// The result of watching the pilot.
     pub pilot_result: Option<PilotResult>,
     pub not_selected: u64,
@@ -128,7 +128,7 @@ pub struct PilotResult {
 
 impl RedriveReport {
     /// Counts a message that would be sent back.
-    pub fn count_planned(&mut self, record: &DeadLetterRecord, send_back: &SendBack) {
+    pub fn count_planned(&mut self, record: &DeadLetterRecord, send_back: &PlannedSend) {
         self.planned += 1;
         self.count_send_back(record, send_back);
     }
@@ -138,7 +138,7 @@ impl RedriveReport {
         &mut self,
         plan: &RedrivePlan,
         record: &DeadLetterRecord,
-        send_back: &SendBack,
+        send_back: &PlannedSend,
     ) {
         if send_back.edited && self.edit_example.is_none() {
             self.edit_example = Some(EditExample {
@@ -150,12 +150,12 @@ impl RedriveReport {
         }
     }
 
-    pub(super) fn count_sent(&mut self, record: &DeadLetterRecord, send_back: &SendBack) {
+    pub(super) fn count_sent(&mut self, record: &DeadLetterRecord, send_back: &PlannedSend) {
         self.sent += 1;
         self.count_send_back(record, send_back);
     }
 
-    fn count_send_back(&mut self, record: &DeadLetterRecord, send_back: &SendBack) {
+    fn count_send_back(&mut self, record: &DeadLetterRecord, send_back: &PlannedSend) {
         self.count_type_and_source(&record.error_type, record.message.redriven_from.as_deref());
         self.edited += u64::from(send_back.edited);
         if let Some(old) = &send_back.old_message_id {
@@ -182,7 +182,7 @@ impl RedriveReport {
     /// Returns the part of the plan's report that a run over a single queue does not count: messages that are not
     /// selected, and those that remain in the DLQ for one of `reasons`.
     #[must_use]
-    pub fn without_runs(&self, reasons: &[String]) -> Self {
+    pub fn part_not_counted_by_runs(&self, reasons: &[String]) -> Self {
         let is_requested = |reason: &String| reasons.contains(reason);
         let staying = self.staying.clone().into_iter().filter(|(reason, _)| is_requested(reason)).collect();
         Self { not_selected: self.not_selected, staying, coverage: self.coverage, ..Self::default() }
@@ -270,12 +270,12 @@ impl RedriveReport {
     /// Returns true if the run read the whole DLQ, did not end early, and deleted all sent messages.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.is_covered() && self.early_end.is_none() && self.not_deleted == 0
+        self.covers_whole_dlq() && self.early_end.is_none() && self.not_deleted == 0
     }
 
     /// Returns true if the whole DLQ was read.
     #[must_use]
-    pub fn is_covered(&self) -> bool {
+    pub fn covers_whole_dlq(&self) -> bool {
         self.coverage.is_some_and(|coverage| coverage.complete)
     }
 
@@ -405,7 +405,7 @@ mod tests {
             came_back: [format!("id-{times}")].into(),
             died_again,
         };
-        let mut all = run(1, vec![repeat_failure("a", 1, &["1", "2"])], Some(NotDeleted::VisibleToOthers));
+        let mut all = run(1, vec![repeat_failure("a", 1, &["1", "2"])], Some(DeletionError::VisibleToOthers));
         all.add_report(run(
             2,
             vec![repeat_failure("a", 4, &["3", "4"]), repeat_failure("b", 1, &["5"])],
@@ -421,11 +421,11 @@ mod tests {
             ..run(
                 3,
                 vec![repeat_failure("a", 5, &["1", "2", "3"]), repeat_failure("b", 1, &["5"])],
-                Some(NotDeleted::VisibleToOthers),
+                Some(DeletionError::VisibleToOthers),
             )
         };
         assert_eq!(all, expected);
-        let other = NotDeleted::Failed(EntryError::new(redeliver_core::ports::Fault::NoAnswer, "Timeout"));
+        let other = DeletionError::Failed(EntryError::new(redeliver_core::ports::Fault::NoAnswer, "Timeout"));
         all.add_report(run(1, Vec::new(), Some(other.clone())));
         assert_eq!(all.why_not_deleted, Some(other), "the last run's reason");
     }
@@ -441,8 +441,8 @@ mod tests {
             coverage: Some(COMPLETE_COVERAGE),
             ..RedriveReport::default()
         };
-        let mut all = plan.without_runs(&["unknown".to_owned()]);
-        assert!(all.is_covered(), "even if no run follows");
+        let mut all = plan.part_not_counted_by_runs(&["unknown".to_owned()]);
+        assert!(all.covers_whole_dlq(), "even if no run follows");
         let run = |source: &str, sent, complete| RedriveReport {
             sent,
             not_selected: 4,
@@ -457,7 +457,7 @@ mod tests {
         assert_eq!((all.planned, all.sent, all.not_selected, all.returned_count()), (0, 4, 2, 2));
         assert_eq!(all.by_source, plan.by_source);
         assert_eq!(all.staying.values().map(|(count, _)| *count).collect::<Vec<_>>(), [2, 3]);
-        assert!(!all.is_covered());
+        assert!(!all.covers_whole_dlq());
         assert_eq!(all.counts_from_other_queues("orders").collect::<Vec<_>>(), [("mails", 1)]);
     }
 }

@@ -65,7 +65,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a,
         }
     }
 
-    pub(super) async fn run_to_end(mut self) -> Result<RedriveReport, DeadLetterError> {
+    pub(super) async fn run_to_completion(mut self) -> Result<RedriveReport, DeadLetterError> {
         // This run's own entry is written first. Earlier intents without an outcome are from a killed run and may have
         // been sent, so they count as possible copies from here on.
         let at = format_timestamp(self.redrive.clock.now());
@@ -133,7 +133,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a,
     async fn send_portion(&mut self, portion: Portion) -> Result<Option<Phase>, DeadLetterError> {
         let (done_before, reappeared_before) = (self.report.done_count(), self.reappeared_before_send);
         let end = self.run_pass().await?;
-        let is_done = self.report.is_covered()
+        let is_done = self.report.covers_whole_dlq()
             && self.deletions.remaining_count() == 0
             && self.reappeared_before_send == reappeared_before;
         Ok(match end {
@@ -154,7 +154,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a,
         let outcome = self.process_queue(&mut reader).await;
         self.report.coverage = Some(reader.finish().await);
         // A message's absence proves its deletion only after a complete pass.
-        if matches!(outcome, Ok(PassEnd::AllSeen)) && self.report.is_covered() {
+        if matches!(outcome, Ok(PassEnd::AllSeen)) && self.report.covers_whole_dlq() {
             self.deletions.record_missing_messages_as_deleted(self.journal, self.redrive.can_come_back)?;
         }
         outcome

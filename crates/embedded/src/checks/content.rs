@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_38_digits_and_are_between_two_powers_of_ten() {
+    fn numbers_have_up_to_38_digits_and_lie_between_two_powers_of_ten() {
         let zeros = |count| "0".repeat(count);
         let (most, least) = (format!("1{}", zeros(126)), format!("0.{}1", zeros(127)));
         for right in [

@@ -41,7 +41,7 @@ impl MessageGroups {
     }
 
     /// Makes a hidden message visible in its original place, before later messages in its group.
-    pub(super) fn show_message(&mut self, group: &str, place: ArrivalNumber, key: MessageKey) {
+    pub(super) fn reveal_message(&mut self, group: &str, place: ArrivalNumber, key: MessageKey) {
         self.change_group(group, |group| {
             group.in_flight -= 1;
             group.visible.insert(place, key);

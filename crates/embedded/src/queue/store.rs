@@ -67,7 +67,7 @@ impl MessageStore {
         Self { retention, messages, visible, hidden, expiries, delayed, groups }
     }
 
-    /// Adds a message that is hidden until [`show_due`](Self::show_due) finds it due.
+    /// Adds a message that is hidden until [`reveal_due_messages`](Self::reveal_due_messages) finds it due.
     pub(super) fn insert_message(&mut self, message: StoredMessage) {
         self.hidden.insert((message.visible_at, message.key));
         self.expiries.insert((self.expires_at(&message), message.key));
@@ -117,7 +117,7 @@ impl MessageStore {
     }
 
     /// Makes due messages visible.
-    pub(super) fn show_due(&mut self, now: Timestamp) {
+    pub(super) fn reveal_due_messages(&mut self, now: Timestamp) {
         while let Some(due) = self.hidden.first().copied().filter(|(at, _)| *at <= now) {
             self.hidden.remove(&due);
             self.visible.insert(due);
@@ -126,7 +126,7 @@ impl MessageStore {
             };
             self.delayed -= usize::from(message.lease.is_none());
             if let Some(groups) = &mut self.groups {
-                groups.show_message(message.group_id(), message.place, message.key);
+                groups.reveal_message(message.group_id(), message.place, message.key);
             }
         }
     }
@@ -140,11 +140,11 @@ impl MessageStore {
                 .and_then(|key| Some(self.messages.get(&key)?.visible_at)),
             None => self.visible.first().map(|(at, _)| *at),
         };
-        visible.or_else(|| self.next_shown_at())
+        visible.or_else(|| self.next_reveal_at())
     }
 
     /// Returns the time at which the next hidden message becomes visible.
-    pub(super) fn next_shown_at(&self) -> Option<Timestamp> {
+    pub(super) fn next_reveal_at(&self) -> Option<Timestamp> {
         self.hidden.first().map(|(at, _)| *at)
     }
 

@@ -16,7 +16,7 @@ fn error(fault: Fault, code: &str) -> EntryError {
 }
 
 #[test]
-fn a_request_fails_by_its_number_with_all_its_entries() {
+fn a_fault_on_the_second_request_fails_all_its_entries() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
@@ -71,7 +71,7 @@ fn a_request_takes_effect_if_only_its_response_is_lost() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
-        for (injection, depth) in [(Injection::LostRequest, 0), (Injection::LostAnswer, 1)] {
+        for (injection, depth) in [(Injection::LostRequest, 0), (Injection::LostResponse, 1)] {
             sqs.set_faults(FaultPlan::new(1).with_rule(rule(
                 SqsAction::SendMessageBatch,
                 FaultScope::Request,
@@ -86,7 +86,7 @@ fn a_request_takes_effect_if_only_its_response_is_lost() {
             SqsAction::ReceiveMessage,
             FaultScope::Request,
             FaultTrigger::Numbers(vec![1]),
-            Injection::LostAnswer,
+            Injection::LostResponse,
         )));
         let request = ReceiveOptions { max_messages: 10, wait: std::time::Duration::ZERO, visibility: None };
         assert_eq!(queue.receive(request).await, Err(error(Fault::NoAnswer, "RequestTimeout")));

@@ -135,7 +135,7 @@ fn sender_fault(code: &str) -> EntryError {
     EntryError::new(Fault::Sender, code)
 }
 
-async fn check(clock: &VirtualClock, sqs: &EmbeddedSqs, steps: Vec<Step>) {
+async fn check_steps(clock: &VirtualClock, sqs: &EmbeddedSqs, steps: Vec<Step>) {
     let queue = create_fifo_queue(sqs).await;
     let mut model = Model::default();
     for (number, step) in steps.into_iter().enumerate() {
@@ -185,7 +185,7 @@ proptest! {
     #[test]
     fn each_group_is_received_in_order_and_by_one_receive_at_a_time(steps in steps()) {
         let (clock, sqs) = service();
-        clock.block_on(check(&clock, &sqs, steps));
+        clock.block_on(check_steps(&clock, &sqs, steps));
     }
 }
 
@@ -225,7 +225,7 @@ fn a_long_poll_wakes_when_the_message_in_flight_is_deleted() {
 }
 
 #[test]
-fn a_repeated_send_is_confirmed_and_not_added_for_five_minutes() {
+fn a_repeated_send_within_five_minutes_is_confirmed_but_not_added() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let queue = create_fifo_queue(&sqs).await;
@@ -242,7 +242,7 @@ fn a_repeated_send_is_confirmed_and_not_added_for_five_minutes() {
 }
 
 #[test]
-fn a_redrive_keeps_the_group_and_retention_starts_again() {
+fn a_redrive_keeps_the_group_and_restarts_the_retention_period() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let dlq = sqs.create_queue("dlq.fifo", &QueueSettings::default()).await.unwrap();
@@ -265,7 +265,7 @@ fn a_redrive_keeps_the_group_and_retention_starts_again() {
 }
 
 #[test]
-fn a_dead_letter_queue_has_the_type_of_its_queue() {
+fn a_dead_letter_queue_must_be_of_the_same_type_as_its_source_queue() {
     let (clock, sqs) = service();
     clock.block_on(async {
         for (name, dlq) in [("a.fifo", "x"), ("a", "x.fifo")] {

@@ -133,12 +133,17 @@ impl Model {
         depth
     }
 
-    fn count(&self, state: State) -> u64 {
+    fn count_in_state(&self, state: State) -> u64 {
         self.messages.iter().filter(|message| message.state == state).count() as u64
     }
 }
 
-async fn check(model: &Model, sqs: &EmbeddedSqs, queues: &[EmbeddedQueue], changes: &mut Vec<MessageChange>) {
+async fn assert_matches_model(
+    model: &Model,
+    sqs: &EmbeddedSqs,
+    queues: &[EmbeddedQueue],
+    changes: &mut Vec<MessageChange>,
+) {
     for (number, queue) in queues.iter().enumerate() {
         assert_eq!(queue.depth().await, Ok(model.depth(number)));
     }
@@ -146,8 +151,8 @@ async fn check(model: &Model, sqs: &EmbeddedSqs, queues: &[EmbeddedQueue], chang
     let totals: Vec<_> = queues.iter().map(|queue| Totals::from_changes(queue, changes)).collect();
     let sum = |part: fn(&Totals) -> u64| totals.iter().map(part).sum::<u64>();
     assert_eq!(sum(|t| t.sent), model.messages.len() as u64);
-    assert_eq!(sum(|t| t.deleted), model.count(State::Deleted));
-    assert_eq!(sum(|t| t.expired), model.count(State::Expired));
+    assert_eq!(sum(|t| t.deleted), model.count_in_state(State::Deleted));
+    assert_eq!(sum(|t| t.expired), model.count_in_state(State::Expired));
     assert_eq!((totals[0].moved_out, totals[1].moved_in), (model.moved, model.moved));
 }
 
@@ -167,7 +172,7 @@ async fn create_queues(sqs: &EmbeddedSqs) -> [EmbeddedQueue; 2] {
 
 proptest! {
     #[test]
-    fn every_message_is_in_the_state_of_the_model(steps in steps()) {
+    fn every_message_is_in_the_state_the_model_predicts(steps in steps()) {
         let (clock, sqs) = service();
         clock.block_on(async {
             let queues = create_queues(&sqs).await;
@@ -225,7 +230,7 @@ proptest! {
                     }
                     Step::Delete { .. } | Step::ChangeVisibility { .. } => {}
                 }
-                check(&model, &sqs, &queues, &mut changes).await;
+                assert_matches_model(&model, &sqs, &queues, &mut changes).await;
             }
         });
     }

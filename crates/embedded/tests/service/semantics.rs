@@ -34,7 +34,7 @@ fn a_delayed_message_becomes_visible_exactly_when_its_delay_ends() {
 }
 
 #[test]
-fn a_long_poll_ends_at_an_arrival_a_due_message_or_its_timeout() {
+fn a_long_poll_ends_when_a_message_arrives_or_comes_due_or_it_times_out() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let visibility = seconds(7);

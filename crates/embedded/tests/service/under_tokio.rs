@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::support::{elapsed, message, receive, send, service};
 
 #[test]
-fn a_real_call_under_a_hold_takes_no_virtual_time() {
+fn a_real_call_takes_no_virtual_time_while_time_is_held() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
     let (clock, sqs) = service();
     let (seen_at, polled, ended_at) = runtime.block_on(async {

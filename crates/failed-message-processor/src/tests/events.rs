@@ -98,7 +98,7 @@ fn a_verdict_is_reported_with_the_message_id_if_there_is_one() {
 }
 
 #[test]
-fn an_outcome_is_reported_only_after_its_confirmed_send() {
+fn an_outcome_is_reported_only_after_its_send_is_confirmed() {
     let setup = Setup::new();
     let (before, after) = (Duration::from_secs(1), Duration::from_secs(2));
     let setup = Setup {
@@ -125,7 +125,7 @@ fn a_failed_send_is_reported_instead_of_the_outcome() {
 }
 
 #[test]
-fn no_event_holds_payload_attributes_or_a_targets_text() {
+fn no_event_contains_text_from_payloads_attributes_or_targets() {
     let setup = Setup::new();
     let canary = with_members(busy_failure(1), json!({ "type": "canary", "details": "canary" }));
     let permanent = with_members(canary.clone(), json!({ "kind": "permanent" }));

@@ -20,7 +20,7 @@ fn waiting_ids(setup: &Setup) -> Vec<String> {
 }
 
 #[test]
-fn a_failing_resend_reports_exactly_its_record() {
+fn a_failed_resend_reports_only_its_own_record() {
     let setup = Setup::new();
     setup.world.fail_sends(
         &setup.source,
@@ -34,7 +34,7 @@ fn a_failing_resend_reports_exactly_its_record() {
 
 /// SQS's redrive moves the message to the annotation queue, and then to the final DLQ.
 #[test]
-fn an_entry_invalid_for_sqs_is_reported_and_delays_no_other() {
+fn an_invalid_entry_is_reported_and_does_not_delay_the_others() {
     let setup = Setup::new();
     let mut records = ten_failed_messages();
     records[3].attributes.insert("a b".to_owned(), Attribute::string("x"));
@@ -46,7 +46,7 @@ fn an_entry_invalid_for_sqs_is_reported_and_delays_no_other() {
 }
 
 #[test]
-fn a_forged_folded_attribute_causes_no_refused_send() {
+fn a_forged_folded_attribute_does_not_make_sqs_refuse_the_send() {
     for folded in [
         json!({ "a b": { "data_type": "String", "text": "x" } }),
         json!({ "f": { "data_type": "Foo", "text": "x" } }),
@@ -56,12 +56,12 @@ fn a_forged_folded_attribute_causes_no_refused_send() {
         let dead_letter = json!({
             "stage": "message-processor",
             "cause": { "type": "T", "message": "m" },
-            "dead_lettered_at": format_moment(-9),
+            "dead_lettered_at": format_time_at(-9),
             "sqs_message_id": "m",
             "fingerprint": "0123456789abcdef",
             "folded_attributes": folded,
         });
-        let failure = json!({ "verdict": "NON_RETRYABLE_ERROR", "due_at": format_moment(9), "folded_attributes": folded });
+        let failure = json!({ "verdict": "NON_RETRYABLE_ERROR", "due_at": format_time_at(9), "folded_attributes": folded });
         let setup = Setup::new();
         let mut record = redriven_message(0, nth_body(0));
         record.attributes = [("DeadLetter", dead_letter), (FAILURE, failure)]
@@ -79,7 +79,7 @@ fn a_forged_folded_attribute_causes_no_refused_send() {
 }
 
 #[test]
-fn a_failing_verdict_reports_exactly_its_record() {
+fn a_failed_verdict_send_reports_only_its_own_record() {
     let setup = Setup::new();
     setup.world.fail_sends(
         &setup.annotation,
@@ -96,13 +96,13 @@ fn a_failing_verdict_reports_exactly_its_record() {
 }
 
 #[test]
-fn a_resend_whose_answer_is_lost_is_sent_again_and_not_reported() {
+fn a_resend_whose_response_is_lost_is_sent_again_and_not_reported() {
     let setup = Setup::new();
     setup.world.fail_sends(
         &setup.source,
         FaultScope::Entry,
         FaultTrigger::Numbers(vec![1]),
-        Injection::LostAnswer,
+        Injection::LostResponse,
     );
     assert_eq!(setup.process(ten_failed_messages()), [""; 0]);
     let copies: Vec<_> = [0].into_iter().chain(0..10).map(nth_id).collect();
@@ -129,7 +129,7 @@ fn an_endlessly_throttled_send_is_reported_before_the_deadline() {
 #[test]
 fn an_ambiguous_send_is_repeated_once_and_then_reported() {
     for (injection, accepted) in
-        [(Injection::Service, 0), (Injection::LostRequest, 0), (Injection::LostAnswer, 20)]
+        [(Injection::Service, 0), (Injection::LostRequest, 0), (Injection::LostResponse, 20)]
     {
         let setup = Setup::new();
         setup.world.fail_sends(&setup.source, FaultScope::Request, FaultTrigger::Chance(1.0), injection);

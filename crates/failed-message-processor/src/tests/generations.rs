@@ -5,7 +5,7 @@ use super::*;
 /// Returns body 1 after a redrive: in generation 2, after five retries and some snoozes.
 fn spent_body() -> String {
     let past = r#"{"attempt":4,"failed_at":"2026-07-25T10:00:00Z","error_type":"A","error_details":"b"}"#;
-    let (first, next) = (format_moment(-9000), format_moment(-8000));
+    let (first, next) = (format_time_at(-9000), format_time_at(-8000));
     body_with_metadata(
         1,
         &format!(
@@ -19,10 +19,10 @@ fn new_generation_metadata(failure_type: &str, failed_at: i64) -> Value {
     json!({
         "message_id": nth_id(1),
         "retry_attempt": 1,
-        "next_retry_time": format_moment(100),
-        "first_sent_time": format_moment(-10),
+        "next_retry_time": format_time_at(100),
+        "first_sent_time": format_time_at(-10),
         "redrive_generation": 3,
-        "retry_history": [{ "attempt": 0, "failed_at": format_moment(failed_at), "error_type": failure_type }],
+        "retry_history": [{ "attempt": 0, "failed_at": format_time_at(failed_at), "error_type": failure_type }],
     })
 }
 
@@ -48,7 +48,7 @@ fn body_without_generation() -> String {
 }
 
 #[test]
-fn a_new_generation_continues_the_final_records_count() {
+fn a_new_generation_continues_the_count_in_the_final_record() {
     let failure = with_members(busy_failure(1), json!({ "new_generation": true, "generation_before": 2 }));
     let setup = Setup::with_policy(FIXED);
     setup.process(vec![handed_off_message(1, body_without_generation(), &failure)]);
@@ -78,7 +78,7 @@ fn a_message_that_came_back_and_crashed_the_function_starts_at_zero() {
         "stage": "failed-message-processor",
         "cause": { "type": "A", "message": "b" },
         "redrive_generation": 2,
-        "dead_lettered_at": format_moment(-7000),
+        "dead_lettered_at": format_time_at(-7000),
         "sqs_message_id": "sqs-0",
         "fingerprint": "0123456789abcdef",
         "folded_attributes": { "count": { "data_type": "Number.int", "text": "7" } },
@@ -92,7 +92,7 @@ fn a_message_that_came_back_and_crashed_the_function_starts_at_zero() {
         setup.process(vec![ReceivedMessage { attributes, ..redriven_message(1, body_without_generation()) }]),
         [""; 0]
     );
-    let crashed = json!({ "retry_attempt": 0, "redrive_count": 1, "next_retry_time": format_moment(5) });
+    let crashed = json!({ "retry_attempt": 0, "redrive_count": 1, "next_retry_time": format_time_at(5) });
     assert_eq!(sent_metadata(&setup), with_members(new_generation_metadata("Redrive", 0), crashed));
     let sent = setup.source.only_sent_content();
     assert_eq!(sent.attributes["count"], folded);
@@ -100,7 +100,7 @@ fn a_message_that_came_back_and_crashed_the_function_starts_at_zero() {
 }
 
 #[test]
-fn a_permanent_failure_of_a_new_generation_is_in_its_verdict() {
+fn a_verdict_on_a_permanent_failure_records_the_new_generation() {
     let setup = Setup::new();
     let failure = with_members(busy_failure(1), json!({ "kind": "permanent", "new_generation": true }));
     setup.process(vec![handed_off_message(1, spent_body(), &failure)]);

@@ -16,7 +16,7 @@ fn held_message(n: usize, body: impl Into<String>) -> ReceivedMessage {
 fn held_message_with_delay(n: usize, seconds: u64) -> ReceivedMessage {
     let hold = json!({
         "type": "HttpStatus.503", "kind": "held", "retry_after_seconds": seconds,
-        "held_since": format_moment(-600), "outage_failures": 12,
+        "held_since": format_time_at(-600), "outage_failures": 12,
     });
     handed_off_message(n, nth_body(n), &with_members(busy_failure(n), hold))
 }
@@ -64,7 +64,7 @@ fn a_message_whose_holds_are_spent_is_given_up() {
 }
 
 #[test]
-fn an_expired_held_message_keeps_its_calls_error() {
+fn an_expired_held_message_keeps_the_error_from_its_call() {
     let setup = Setup::with_policy(r#"{"max_age_seconds":10}"#);
     setup.process(vec![held_message(1, body_with_metadata(1, r#""retry_attempt":2,"held_seconds":100"#))]);
     let verdict = setup.verdict();
@@ -75,7 +75,7 @@ fn an_expired_held_message_keeps_its_calls_error() {
 }
 
 #[test]
-fn holds_of_a_producers_message_start_at_zero() {
+fn holds_start_at_zero_for_a_message_from_a_producer() {
     let setup = Setup::new();
     let forged = body_with_metadata(1, r#""held_since":"2020-01-01T00:00:00Z","held_seconds":86400"#);
     let hand_off = json!({ "type": "HttpStatus.503", "kind": "held", "retry_after_seconds": 250, "from_producer": true });

@@ -27,7 +27,7 @@ fn a_long_delay_is_a_hop_with_its_due_time_and_an_unchanged_body() {
     // The message failed a second ago.
     assert_eq!(
         attribute_document(&hop.attributes, FAILURE),
-        with_members(busy_failure(1), json!({"due_at": format_moment(7199)}))
+        with_members(busy_failure(1), json!({"due_at": format_time_at(7199)}))
     );
     let mut attributes = hop.attributes;
     attributes.remove(FAILURE);
@@ -36,7 +36,7 @@ fn a_long_delay_is_a_hop_with_its_due_time_and_an_unchanged_body() {
 }
 
 #[test]
-fn only_confirmed_hops_of_a_batch_are_reported_in_one_event() {
+fn a_batchs_confirmed_hops_are_reported_in_one_event() {
     let setup = Setup::with_policy(HOURS);
     setup.world.fail_sends(
         &setup.intermediate,
@@ -56,7 +56,7 @@ fn only_confirmed_hops_of_a_batch_are_reported_in_one_event() {
 #[test]
 fn a_hop_ignores_the_body_and_ends_when_the_message_is_due() {
     let setup = Setup::with_policy(HOURS);
-    let hopping = |due: i64| with_members(busy_failure(1), json!({"due_at": format_moment(due)}));
+    let hopping = |due: i64| with_members(busy_failure(1), json!({"due_at": format_time_at(due)}));
     assert!(setup.process(vec![handed_off_message(1, "not even JSON", &hopping(901))]).is_empty());
     assert_eq!(setup.intermediate.only_sent_content().body, "not even JSON");
     assert_eq!(
@@ -80,7 +80,7 @@ fn a_hop_ignores_the_body_and_ends_when_the_message_is_due() {
 #[test]
 fn a_body_that_became_invalid_while_waiting_gets_a_verdict() {
     let setup = Setup::with_policy(HOURS);
-    let hopping = with_members(busy_failure(1), json!({"due_at": format_moment(10)}));
+    let hopping = with_members(busy_failure(1), json!({"due_at": format_time_at(10)}));
     assert!(setup.process(vec![handed_off_message(1, "not even JSON", &hopping)]).is_empty());
     let verdict = setup.verdict();
     assert_eq!(verdict["verdict"], "INVALID_MESSAGE_FORMAT");
@@ -130,7 +130,7 @@ fn a_message_with_little_room_hops_with_its_due_time_and_error_kind() {
     assert_eq!((&failure["type"], &failure["kind"]), (&json!("Redrive"), &json!("transient")));
     assert_eq!(
         (&failure["due_at"], &failure["source_queue_arn"]),
-        (&json!(format_moment(7200)), &Value::Null)
+        (&json!(format_time_at(7200)), &Value::Null)
     );
 }
 
@@ -151,9 +151,9 @@ fn an_unconfirmed_hop_leaves_the_message_in_place() {
 }
 
 #[test]
-fn a_forged_due_time_of_a_moved_message_is_ignored() {
+fn a_forged_due_time_on_a_moved_message_is_ignored() {
     let setup = Setup::with_policy(HOURS);
-    let forged = with_members(busy_failure(1), json!({"due_at": format_moment(7100)}));
+    let forged = with_members(busy_failure(1), json!({"due_at": format_time_at(7100)}));
     let record = ReceivedMessage {
         attributes: Attributes::from([(FAILURE.to_owned(), Attribute::string(forged.to_string()))]),
         ..redriven_message(1, nth_body(1))

@@ -7,7 +7,7 @@ use super::*;
 const HOURS: &str = r#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#;
 
 fn later_document(document: Value) -> Value {
-    with_members(document, json!({ "parked_since": format_moment(-60), "circuit": { "open": [1e3, "é"] } }))
+    with_members(document, json!({ "parked_since": format_time_at(-60), "circuit": { "open": [1e3, "é"] } }))
 }
 
 #[test]
@@ -15,7 +15,7 @@ fn a_hand_off_keeps_unknown_members_across_hops() {
     let setup = Setup::with_policy(HOURS);
     let hand_off = later_document(with_members(busy_failure(1), json!({ "kind": "parked" })));
     setup.process(vec![handed_off_message(1, nth_body(1), &hand_off)]);
-    let hop = with_members(hand_off, json!({ "due_at": format_moment(7199) }));
+    let hop = with_members(hand_off, json!({ "due_at": format_time_at(7199) }));
     assert_eq!(attribute_document(&setup.intermediate.only_sent_content().attributes, FAILURE), hop);
 
     let setup = Setup::with_policy(HOURS);
@@ -33,10 +33,10 @@ fn a_verdict_keeps_unknown_members() {
 }
 
 #[test]
-fn a_resend_has_the_reason_in_its_history_and_unknown_metadata() {
+fn a_resend_adds_the_reason_to_its_history_and_keeps_unknown_metadata() {
     let past = format!(
         r#"{{"attempt":0,"failed_at":"{}","error_type":"A","error_details":"b","n":1.50e400,"a":["\u00e9"]}}"#,
-        format_moment(-100)
+        format_time_at(-100)
     );
     let body =
         body_with_metadata(1, &format!(r#""retry_attempt":1,"retry_history":[{past}],"parked_seconds":60"#));
@@ -58,12 +58,12 @@ fn a_resend_has_the_reason_in_its_history_and_unknown_metadata() {
 }
 
 #[test]
-fn a_moved_message_with_a_dead_letter_is_a_new_generation() {
+fn a_moved_message_with_a_dead_letter_starts_a_new_generation() {
     let dead_letter = json!({
         "stage": "circuit-breaker",
         "cause": { "type": "A", "message": "b", "code": 7 },
         "redrive_generation": 2,
-        "dead_lettered_at": format_moment(-7000),
+        "dead_lettered_at": format_time_at(-7000),
         "sqs_message_id": "sqs-0",
         "fingerprint": "0123456789abcdef",
         "folded_attributes": { "count": { "data_type": "Number.int", "text": "7", "since": 1 } },

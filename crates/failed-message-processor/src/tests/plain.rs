@@ -37,7 +37,7 @@ fn a_plain_message_is_resent_with_its_state_in_an_attribute() {
     assert_eq!((&written["message_id"], &written["idempotency_key"]), (&json!(nth_id(3)), &json!("o-17")));
     assert_eq!(
         (&written["retry_attempt"], &written["first_sent_time"]),
-        (&json!(1), &json!(format_moment(-10)))
+        (&json!(1), &json!(format_time_at(-10)))
     );
     assert_eq!(written["retry_history"][0]["error_type"], json!("Db.Busy"));
     assert_eq!(sent.attributes.len(), 1, "`Failure` is not re-sent");

@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn a_forged_failure_on_a_redriven_message_is_ignored() {
     let setup = Setup::with_policy(FIXED);
-    let forgery = json!({ "type": "canary", "kind": "permanent", "new_generation": true, "first_sent_time": format_moment(-9999) });
+    let forgery = json!({ "type": "canary", "kind": "permanent", "new_generation": true, "first_sent_time": format_time_at(-9999) });
     let mut attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(forgery.to_string()))]);
     attributes.extend(producer_attributes());
     assert_eq!(
@@ -17,9 +17,9 @@ fn a_forged_failure_on_a_redriven_message_is_ignored() {
     let metadata = serde_json::from_str::<Value>(&sent.body).unwrap()["metadata"].clone();
     assert_eq!((&metadata["retry_attempt"], &metadata["redrive_count"]), (&json!(0), &json!(1)));
     assert_eq!(metadata["redrive_generation"], Value::Null);
-    assert_eq!(metadata["first_sent_time"], format_moment(-10), "a redrive keeps SentTimestamp");
+    assert_eq!(metadata["first_sent_time"], format_time_at(-10), "a redrive keeps SentTimestamp");
     assert_eq!(metadata["retry_history"][0]["error_type"], "Redrive");
-    assert_eq!(metadata["retry_history"][0]["failed_at"], format_moment(0));
+    assert_eq!(metadata["retry_history"][0]["failed_at"], format_time_at(0));
     assert!(!sent.body.contains("canary"));
     assert_eq!(sent.attributes, producer_attributes(), "the forged attribute is removed");
 }
@@ -39,7 +39,7 @@ fn a_redriven_message_is_eventually_given_up_with_its_history() {
     let setup = Setup::new();
     let history = format!(
         r#""retry_attempt":5,"retry_history":[{{"attempt":4,"failed_at":"{}","error_type":"A","error_details":"b"}}]"#,
-        format_moment(-100)
+        format_time_at(-100)
     );
     setup.process(vec![redriven_message(1, body_with_metadata(1, &history))]);
     let sent = setup.source.only_sent_content();
@@ -57,7 +57,7 @@ fn a_redriven_message_is_eventually_given_up_with_its_history() {
     assert_eq!(verdict["type"], "Redrive");
     assert_eq!(verdict["source_message_id"], "sqs-1");
     assert_eq!(verdict["source_queue_arn"], SOURCE_ARN);
-    assert_eq!(verdict["first_sent_time"], format_moment(-10));
+    assert_eq!(verdict["first_sent_time"], format_time_at(-10));
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_forged_failure_does_not_change_a_redriven_messages_outcome() {
         busy_failure(1),
         json!({
             "retry_after_seconds": 7,
-            "due_at": format_moment(7),
+            "due_at": format_time_at(7),
             "new_generation": true,
             "attempts": 77,
             "verdict": "MESSAGE_EXPIRED",

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_first_failure_is_sent_again_with_the_policys_exact_delay_and_metadata() {
+fn a_first_failure_is_retried_with_the_policys_exact_delay_and_metadata() {
     let setup = Setup::with_policy(FIXED);
     assert_eq!(setup.process(vec![handed_off_message(1, nth_body(1), &busy_failure(1))]), [""; 0]);
     let sent = setup.source.only_sent_content();
@@ -59,12 +59,12 @@ fn a_later_failure_keeps_first_sent_time_and_extends_the_history() {
     };
     let received = metadata("2026-07-25T19:00:00+02:00", past, 1, "2026-07-25T17:18:00Z");
     setup.process(vec![handed_off_message(1, body_with_metadata(1, &received), &busy_failure(1))]);
-    let failed_at = format_moment(-1);
+    let failed_at = format_time_at(-1);
     let newest = format!(
         r#"{{"attempt":1,"failed_at":"{failed_at}","error_type":"Db.Busy","error_details":"come later"}}"#
     );
     let expected =
-        metadata("2026-07-25T17:00:00.000000Z", &format!("{past},{newest}"), 2, &format_moment(100));
+        metadata("2026-07-25T17:00:00.000000Z", &format!("{past},{newest}"), 2, &format_time_at(100));
     assert_eq!(
         setup.source.only_sent_content().body,
         body_with_metadata(1, &expected),
@@ -110,7 +110,7 @@ fn a_targets_own_delay_is_a_floor_for_the_backoff() {
         let failure = with_members(busy_failure(1), json!({ "retry_after_seconds": asked }));
         setup.process(vec![handed_off_message(1, nth_body(1), &failure)]);
         let delay = setup.source.only_sent_content().delay;
-        let floor = target_delay(asked, RetryDelay::SHORT_MAX, key(1, 0, 1)).get();
+        let floor = retry_after_delay(asked, RetryDelay::SHORT_MAX, key(1, 0, 1)).get();
         assert_eq!(delay.get(), floor.max(100), "{asked}");
     }
 }
@@ -128,7 +128,8 @@ fn a_snooze_and_a_message_not_started_spend_no_attempt() {
         let sent = setup.source.only_sent_content();
         let metadata = serde_json::from_str::<Value>(&sent.body).unwrap()["metadata"].clone();
         assert_eq!((&metadata["retry_attempt"], &metadata["snooze_count"]), (&json!(5), &json!(1)), "{kind}");
-        let delay = after.map_or(100, |after| target_delay(after, RetryDelay::SHORT_MAX, key(1, 0, 6)).get());
+        let delay =
+            after.map_or(100, |after| retry_after_delay(after, RetryDelay::SHORT_MAX, key(1, 0, 6)).get());
         assert_eq!(sent.delay.get(), delay);
     }
 }

@@ -14,7 +14,7 @@ fn traced_setup(policy: &str) -> Setup {
     setup
 }
 
-fn attempted_failure(n: usize, kind: &str) -> Value {
+fn failure_with_attempt(n: usize, kind: &str) -> Value {
     with_members(busy_failure(n), json!({ "kind": kind, "last_attempt_traceparent": ATTEMPT }))
 }
 
@@ -42,7 +42,7 @@ fn a_decision_is_part_of_the_attempt_and_its_send_part_of_the_decision() {
     ] {
         let setup = traced_setup(policy);
         let body = body_with_metadata(1, &format!(r#""last_attempt_traceparent":"{BEFORE}""#));
-        assert_eq!(setup.process(vec![handed_off_message(1, body, &attempted_failure(1, kind))]), [""; 0]);
+        assert_eq!(setup.process(vec![handed_off_message(1, body, &failure_with_attempt(1, kind))]), [""; 0]);
         let spans = setup.world.seen.take_spans();
         let [decided, sent] = &spans[..] else { panic!("{spans:#?}") };
         assert_eq!((decided.parent, &*decided.name), (context(ATTEMPT), "process intermediate"));
@@ -58,8 +58,8 @@ fn a_decision_is_part_of_the_attempt_and_its_send_part_of_the_decision() {
 }
 
 #[test]
-fn a_resend_has_the_last_attempt_even_without_a_tracer_here() {
-    for failure in [attempted_failure(1, "transient"), attempted_failure(1, "snooze")] {
+fn a_resend_records_the_last_attempt_even_without_a_tracer() {
+    for failure in [failure_with_attempt(1, "transient"), failure_with_attempt(1, "snooze")] {
         let setup = Setup::with_policy(FIXED);
         let body = body_with_metadata(1, &format!(r#""last_attempt_traceparent":"{BEFORE}""#));
         setup.process(vec![handed_off_message(1, body, &failure)]);
@@ -105,6 +105,6 @@ fn the_decision_on_an_unsampled_attempt_is_not_recorded() {
 }
 
 #[test]
-fn a_function_exposes_the_tracer_of_its_observer() {
+fn a_function_exposes_its_observers_tracer() {
     assert!(traced_setup(FIXED).processor().tracer().is_some());
 }

@@ -60,8 +60,8 @@ fn a_retry_that_would_come_too_late_is_not_made() {
     assert_eq!(verdict["verdict"], "MESSAGE_EXPIRED");
     let explanation = format!(
         "The next retry, at {}, would be too late: max_age_seconds ends at {}",
-        format_moment(100),
-        format_moment(99)
+        format_time_at(100),
+        format_time_at(99)
     );
     assert_eq!(verdict["explanation"], explanation);
 
@@ -74,7 +74,7 @@ fn a_retry_that_would_come_too_late_is_not_made() {
 fn a_producers_own_limit_also_applies_to_a_snooze() {
     for kind in ["transient", "snooze", "not_started"] {
         let setup = Setup::with_policy(FIXED);
-        let body = body_with_metadata(1, &format!(r#""expires_at":"{}""#, format_moment(99)));
+        let body = body_with_metadata(1, &format!(r#""expires_at":"{}""#, format_time_at(99)));
         setup.process(vec![handed_off_message(
             1,
             body,

@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use redeliver_core::archive::{ArchiveLayout, ArchivedMessage, Omit, Prefix};
+use redeliver_core::archive::{ArchiveLayout, ArchivedMessage, OmitList, Prefix};
 use redeliver_core::ports::Fault;
 use redeliver_embedded::{BucketRequest, FaultScope, FaultTrigger, Injection, MemoryBucket};
 
@@ -13,7 +13,7 @@ type ArchivingAnnotator =
 
 pub(super) fn archive(store: MemoryBucket) -> Archive<MemoryBucket> {
     let layout = ArchiveLayout { prefix: Prefix::default(), deployment: "final-dlq".to_owned() };
-    Archive { store, layout, omit: Omit::default() }
+    Archive { store, layout, omit: OmitList::default() }
 }
 
 impl Setup {
@@ -27,7 +27,7 @@ impl Setup {
         }
     }
 
-    fn keep(&self, bucket: &MemoryBucket, records: Vec<ReceivedMessage>) -> Vec<String> {
+    fn process_and_archive(&self, bucket: &MemoryBucket, records: Vec<ReceivedMessage>) -> Vec<String> {
         self.world.invoke_function(&self.archiving_annotator(bucket), records, Duration::from_secs(30))
     }
 
@@ -52,7 +52,7 @@ fn key(n: usize) -> String {
     format!("{day}/cause={fingerprint}/171958.000000Z-source-{n}.jsonl.gz")
 }
 
-fn line(object: &[u8]) -> ArchivedMessage {
+fn parse_line(object: &[u8]) -> ArchivedMessage {
     let mut text = String::new();
     flate2::read::GzDecoder::new(object).read_to_string(&mut text).unwrap();
     serde_json::from_str(&text).unwrap()
@@ -61,15 +61,15 @@ fn line(object: &[u8]) -> ArchivedMessage {
 #[test]
 fn a_final_record_is_archived_exactly_as_sent() {
     let (setup, bucket) = (Setup::new(), MemoryBucket::default());
-    assert_eq!(setup.keep(&bucket, vec![dead_message(1)]), [""; 0]);
+    assert_eq!(setup.process_and_archive(&bucket, vec![dead_message(1)]), [""; 0]);
     let sent = setup.final_dlq.only_sent_content();
     let objects = bucket.objects();
     assert_eq!(objects.keys().collect::<Vec<_>>(), [&key(1)]);
-    let line = line(&objects[&key(1)]);
+    let line = parse_line(&objects[&key(1)]);
     assert_eq!((&*line.sqs_message_id, &*line.queue_arn), ("sqs-1", ANNOTATION_ARN));
     assert_eq!(
         (&*line.sent_at, line.receive_count),
-        (&*format_moment(-2), 1),
+        (&*format_time_at(-2), 1),
         "the time of the last failure"
     );
     let kept = line.into_message().unwrap();
@@ -77,13 +77,16 @@ fn a_final_record_is_archived_exactly_as_sent() {
 }
 
 #[test]
-fn a_record_refused_by_the_archive_returns_and_the_others_are_sent() {
+fn a_record_refused_by_the_archive_is_reported_and_the_others_are_sent() {
     let refuse_second = |request: &BucketRequest| match request {
         BucketRequest::Create(key) if key.contains("source-2") => Some(Injection::Sender),
         _ => None,
     };
     let (setup, bucket) = (Setup::new(), MemoryBucket::with_faults(refuse_second));
-    assert_eq!(setup.keep(&bucket, vec![dead_message(1), dead_message(2), dead_message(3)]), ["sqs-2"]);
+    assert_eq!(
+        setup.process_and_archive(&bucket, vec![dead_message(1), dead_message(2), dead_message(3)]),
+        ["sqs-2"]
+    );
     assert_eq!(setup.final_dlq.sent_contents().len(), 2);
     assert_eq!(bucket.objects().keys().collect::<Vec<_>>(), [&key(1), &key(3)]);
     let code = Injection::Sender.to_error().code;
@@ -96,13 +99,13 @@ fn a_record_refused_by_the_archive_returns_and_the_others_are_sent() {
 }
 
 #[test]
-fn an_archive_that_does_not_answer_leaves_time_to_send_the_others() {
+fn an_unresponsive_archive_leaves_time_to_send_the_other_records() {
     let hangs = |request: &BucketRequest| match request {
         BucketRequest::Create(key) if key.contains("source-2") => Some(Injection::LostRequest),
         _ => None,
     };
     let (setup, bucket) = (Setup::new(), MemoryBucket::with_faults(hangs));
-    assert_eq!(setup.keep(&bucket, vec![dead_message(1), dead_message(2)]), ["sqs-2"]);
+    assert_eq!(setup.process_and_archive(&bucket, vec![dead_message(1), dead_message(2)]), ["sqs-2"]);
     assert_eq!(setup.final_dlq.sent_contents().len(), 1);
     assert_eq!(setup.world.elapsed_seconds(), 24, "5 s are left for the sends");
     assert_eq!(setup.archive_failures().len(), 1);
@@ -112,9 +115,9 @@ fn an_archive_that_does_not_answer_leaves_time_to_send_the_others() {
 
 #[test]
 fn a_retry_finds_a_write_whose_response_was_lost() {
-    let mut answers = [Some(Injection::LostAnswer)].into_iter();
+    let mut answers = [Some(Injection::LostResponse)].into_iter();
     let (setup, bucket) = (Setup::new(), MemoryBucket::with_faults(move |_| answers.next().flatten()));
-    assert_eq!(setup.keep(&bucket, vec![dead_message(1)]), [""; 0]);
+    assert_eq!(setup.process_and_archive(&bucket, vec![dead_message(1)]), [""; 0]);
     assert_eq!(bucket.requests().len(), 2);
     assert_eq!((bucket.objects().len(), setup.final_dlq.sent_contents().len()), (1, 1));
 }
@@ -125,16 +128,16 @@ fn a_record_received_again_keeps_its_archive_object() {
     let (setup, bucket) = (Setup::new(), MemoryBucket::default());
     let first = dead_message(1);
     let again = ReceivedMessage { receipt_handle: "another".to_owned(), receive_count: 2, ..first.clone() };
-    assert_eq!(setup.keep(&bucket, vec![first]), [""; 0]);
+    assert_eq!(setup.process_and_archive(&bucket, vec![first]), [""; 0]);
     let object = bucket.objects();
     setup.sleep(3600);
-    assert_eq!(setup.keep(&bucket, vec![again]), [""; 0]);
+    assert_eq!(setup.process_and_archive(&bucket, vec![again]), [""; 0]);
     assert_eq!(bucket.objects(), object, "the first object remains");
     assert_eq!(setup.final_dlq.sent_contents().len(), 2, "at-least-once delivery");
 }
 
 #[test]
-fn an_archived_record_that_cannot_be_sent_returns_and_is_archived_once() {
+fn an_archived_record_that_cannot_be_sent_is_reported_and_archived_once() {
     let (setup, bucket) = (Setup::new(), MemoryBucket::default());
     setup.world.fail_sends(
         &setup.final_dlq,
@@ -142,34 +145,37 @@ fn an_archived_record_that_cannot_be_sent_returns_and_is_archived_once() {
         FaultTrigger::Chance(1.0),
         Injection::Sender,
     );
-    assert_eq!(setup.keep(&bucket, vec![dead_message(1)]), ["sqs-1"]);
+    assert_eq!(setup.process_and_archive(&bucket, vec![dead_message(1)]), ["sqs-1"]);
     assert_eq!((bucket.objects().len(), setup.final_dlq.sent_contents().len()), (1, 1), "refused");
     setup.world.sqs.set_faults(redeliver_embedded::FaultPlan::new(1));
-    assert_eq!(setup.keep(&bucket, vec![dead_message(1)]), [""; 0]);
+    assert_eq!(setup.process_and_archive(&bucket, vec![dead_message(1)]), [""; 0]);
     assert_eq!((bucket.objects().len(), setup.final_dlq.sent_contents().len()), (1, 2), "accepted");
 }
 
 #[test]
-fn a_moved_message_is_archived_by_its_own_time() {
+fn a_moved_message_is_archived_under_its_own_send_time() {
     let (setup, bucket) = (Setup::new(), MemoryBucket::default());
-    assert_eq!(setup.keep(&bucket, vec![redriven_message(1, "not json")]), [""; 0]);
+    assert_eq!(setup.process_and_archive(&bucket, vec![redriven_message(1, "not json")]), [""; 0]);
     let objects = bucket.objects();
     let death = archive(bucket).layout.parse_key(objects.keys().next().unwrap()).unwrap();
     assert_eq!((death.at, &*death.id), (start_time() - chrono::TimeDelta::seconds(10), "sqs-1"));
-    assert_eq!(line(&objects.into_values().next().unwrap()).redriven_from.as_deref(), Some(INTERMEDIATE_ARN));
+    assert_eq!(
+        parse_line(&objects.into_values().next().unwrap()).redriven_from.as_deref(),
+        Some(INTERMEDIATE_ARN)
+    );
 }
 
 #[test]
-fn omitted_values_are_in_the_queue_and_not_in_the_archive() {
+fn omitted_values_are_sent_to_the_queue_but_not_archived() {
     let (setup, bucket) = (Setup::new(), MemoryBucket::default());
     let mut annotator = setup.archiving_annotator(&bucket);
-    annotator.archive.as_mut().unwrap().omit = Omit::parse("/data/é").unwrap();
+    annotator.archive.as_mut().unwrap().omit = OmitList::parse("/data/é").unwrap();
     assert_eq!(
         setup.world.invoke_function(&annotator, vec![dead_message(1)], Duration::from_secs(30)),
         [""; 0]
     );
     assert_eq!(setup.final_dlq.only_sent_content().body, spent_body(1));
-    let line = line(&bucket.objects()[&key(1)]);
+    let line = parse_line(&bucket.objects()[&key(1)]);
     assert_eq!(line.body, spent_body(1).replace("1e400", "\"omitted\""));
     assert_eq!(line.omitted, ["/data/é"]);
 }

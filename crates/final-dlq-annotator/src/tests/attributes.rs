@@ -117,7 +117,7 @@ fn a_1_mib_message_keeps_its_attributes_and_drops_the_annotation() {
 /// The reason is written to the trace header, regardless of where the received verdict was. A record with a
 /// `DeadLetter` does not need this.
 #[test]
-fn a_reason_without_room_moves_to_the_trace_header() {
+fn a_reason_that_does_not_fit_moves_to_the_trace_header() {
     for room in [0, 34, 35, 100, 269, 800] {
         let body = body_of_size(1, MESSAGE_BYTES_MAX - room);
         let mut record = given_up_message(1, &*body, &failure("NON_RETRYABLE_ERROR", json!({})));

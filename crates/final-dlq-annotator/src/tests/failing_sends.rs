@@ -9,7 +9,7 @@ fn ten_given_up_messages() -> Vec<ReceivedMessage> {
 }
 
 #[test]
-fn a_failing_send_reports_exactly_its_record() {
+fn a_failed_send_reports_only_its_own_record() {
     let setup = Setup::new();
     setup.world.fail_sends(
         &setup.final_dlq,
@@ -28,7 +28,7 @@ fn a_failing_send_reports_exactly_its_record() {
 
 /// SQS's redrive policy moves the message to the final DLQ without an annotation.
 #[test]
-fn an_entry_invalid_for_sqs_is_reported_and_delays_no_other() {
+fn an_invalid_entry_is_reported_and_does_not_delay_the_others() {
     let setup = Setup::new();
     let mut records = ten_given_up_messages();
     records[3].attributes.insert("a b".to_owned(), Attribute::string("x"));
@@ -55,7 +55,7 @@ fn an_endlessly_throttled_send_is_reported_before_the_deadline() {
 
 #[test]
 fn an_ambiguous_send_is_repeated_once_and_then_reported() {
-    for injection in [Injection::Service, Injection::LostRequest, Injection::LostAnswer] {
+    for injection in [Injection::Service, Injection::LostRequest, Injection::LostResponse] {
         let setup = Setup::new();
         setup.world.fail_sends(&setup.final_dlq, FaultScope::Request, FaultTrigger::Chance(1.0), injection);
         assert_eq!(setup.process(ten_given_up_messages()).len(), 10);
@@ -74,14 +74,14 @@ fn a_lost_response_creates_a_copy_and_reports_no_failure() {
         &setup.final_dlq,
         FaultScope::Request,
         FaultTrigger::Numbers(vec![1]),
-        Injection::LostAnswer,
+        Injection::LostResponse,
     );
     assert_eq!(setup.process(ten_given_up_messages()), [""; 0]);
     assert_eq!(setup.final_dlq.receive_all().len(), 20, "at-least-once delivery");
 }
 
 #[test]
-fn a_dead_letter_is_reported_only_after_its_confirmed_send() {
+fn a_dead_letter_is_reported_only_after_its_send_is_confirmed() {
     let setup = Setup::new();
     let (before, after) = (Duration::from_secs(1), Duration::from_secs(2));
     let setup = Setup { final_dlq: setup.final_dlq.clone().with_pauses(before, after), ..setup };

@@ -49,7 +49,7 @@ impl Topic {
         Self { fails: Arc::new(Mutex::new(Some(fails))), ..Self::default() }
     }
 
-    fn recovers(&self) {
+    fn recover(&self) {
         *self.fails.lock().unwrap() = None;
     }
 
@@ -58,7 +58,7 @@ impl Topic {
     }
 
     /// Returns the count in each notice published since the last call.
-    fn counts(&self) -> Vec<u64> {
+    fn take_counts(&self) -> Vec<u64> {
         self.take().into_iter().map(|notice| notice.count).collect()
     }
 }
@@ -86,7 +86,7 @@ impl Setup {
         assert_eq!(self.world.invoke_function(annotator, records, Duration::from_secs(30)), [""; 0]);
     }
 
-    fn refused(&self) -> Vec<String> {
+    fn refusal_codes(&self) -> Vec<String> {
         let refused = self.world.seen.events().into_iter().filter_map(|event| match event {
             Event::NoticeRefused { code, .. } => Some(code),
             _ => None,
@@ -109,7 +109,7 @@ fn expired_message(n: usize) -> ReceivedMessage {
 }
 
 #[test]
-fn each_cause_of_a_batch_has_a_notice_with_its_deaths() {
+fn each_cause_in_a_batch_gets_one_notice_that_counts_its_deaths() {
     let (setup, topic) = (Setup::new(), Topic::default());
     setup.receive(
         &setup.annotator_without_archive(&topic),
@@ -123,7 +123,7 @@ fn each_cause_of_a_batch_has_a_notice_with_its_deaths() {
     assert_eq!(spent.last_error.as_deref(), Some("HttpStatus.503"));
     assert_eq!(
         (format_rfc3339(spent.first_at), format_rfc3339(spent.last_at)),
-        (format_moment(-2), format_moment(-2))
+        (format_time_at(-2), format_time_at(-2))
     );
 }
 
@@ -132,7 +132,7 @@ fn two_copies_of_a_verdict_in_a_batch_count_as_one_death() {
     let (setup, topic) = (Setup::new(), Topic::default());
     let copy = ReceivedMessage { sqs_message_id: "copy".to_owned(), ..dead_message(1) };
     setup.receive(&setup.annotator_without_archive(&topic), vec![dead_message(1), copy, dead_message(2)]);
-    assert_eq!(topic.counts(), [2]);
+    assert_eq!(topic.take_counts(), [2]);
 }
 
 #[test]
@@ -140,12 +140,12 @@ fn a_lasting_cause_sends_one_notice_per_hour_with_all_deaths() {
     let (setup, topic) = (Setup::new(), Topic::default());
     let annotator = setup.annotator_without_archive(&topic);
     setup.receive(&annotator, vec![newly_dead_message(&setup, 1)]);
-    assert_eq!(topic.counts(), [1]);
+    assert_eq!(topic.take_counts(), [1]);
     let second = setup.world.clock.now();
     setup.receive(&annotator, vec![newly_dead_message(&setup, 2)]);
     setup.sleep(HOUR - 1);
     setup.receive(&annotator, vec![newly_dead_message(&setup, 3)]);
-    assert_eq!(topic.counts(), [0; 0]);
+    assert_eq!(topic.take_counts(), [0; 0]);
     setup.sleep(1);
     setup.receive(&annotator, vec![expired_message(4)]);
     let [notice] = topic.take().try_into().unwrap();
@@ -190,20 +190,20 @@ fn a_flood_of_seven_causes_sends_seven_notices_per_environment() {
 }
 
 #[test]
-fn a_refused_notice_is_sent_after_a_minute_and_counts_all_deaths_since() {
+fn a_refused_notice_is_retried_after_a_minute_with_all_deaths_since() {
     let (setup, topic) = (Setup::new(), Topic::with_failure(TopicFailure::Refuses));
     let annotator = setup.annotator_without_archive(&topic);
     for (seconds, refused) in [(0, 1), (1, 1), (58, 1), (1, 2)] {
         setup.sleep(seconds);
         setup.receive(&annotator, vec![newly_dead_message(&setup, 1)]);
-        assert_eq!(setup.refused(), vec!["AuthorizationError"; refused], "after {seconds} s more");
+        assert_eq!(setup.refusal_codes(), vec!["AuthorizationError"; refused], "after {seconds} s more");
     }
-    topic.recovers();
+    topic.recover();
     setup.sleep(60);
     setup.receive(&annotator, vec![newly_dead_message(&setup, 2)]);
-    assert_eq!(topic.counts(), [5]);
+    assert_eq!(topic.take_counts(), [5]);
     setup.receive(&annotator, vec![newly_dead_message(&setup, 3)]);
-    assert_eq!(topic.counts(), [0; 0], "the hour starts with the notice that was sent");
+    assert_eq!(topic.take_counts(), [0; 0], "the hour starts with the notice that was sent");
     assert_eq!(setup.final_dlq.sent_contents().len(), 6);
 }
 
@@ -212,16 +212,16 @@ fn all_notices_that_wait_after_a_refusal_are_sent_with_the_next_batch() {
     let (setup, topic) = (Setup::new(), Topic::with_failure(TopicFailure::Refuses));
     let annotator = setup.annotator_without_archive(&topic);
     setup.receive(&annotator, vec![dead_message(1), expired_message(2)]);
-    assert_eq!(setup.refused(), ["AuthorizationError"], "one attempt");
-    topic.recovers();
+    assert_eq!(setup.refusal_codes(), ["AuthorizationError"], "one attempt");
+    topic.recover();
     setup.sleep(60);
     let invalid = failure("INVALID_DATA", json!({ "source_message_id": "source-3" }));
     setup.receive(&annotator, vec![given_up_message(3, spent_body(3), &invalid)]);
-    assert_eq!(topic.counts(), [1, 1, 1]);
+    assert_eq!(topic.take_counts(), [1, 1, 1]);
 }
 
 #[test]
-fn a_hanging_topic_costs_five_seconds_per_minute_and_no_record() {
+fn a_hanging_topic_costs_five_seconds_per_minute_and_loses_no_record() {
     let (setup, topic) = (Setup::new(), Topic::with_failure(TopicFailure::Hangs));
     let annotator = setup.annotator_without_archive(&topic);
     for (n, sleep, elapsed) in [(1, 0, 5), (2, 59, 64), (3, 1, 70)] {
@@ -229,14 +229,14 @@ fn a_hanging_topic_costs_five_seconds_per_minute_and_no_record() {
         setup.receive(&annotator, vec![dead_message(n)]);
         assert_eq!(setup.world.elapsed_seconds(), elapsed);
     }
-    assert_eq!(setup.refused(), ["Timeout"; 2]);
+    assert_eq!(setup.refusal_codes(), ["Timeout"; 2]);
     assert_eq!(setup.final_dlq.sent_contents().len(), 3);
 }
 
 /// If no time were left, Lambda would cut off the invocation, and its confirmed records would be received again as
 /// copies.
 #[test]
-fn a_topic_that_hangs_leaves_time_for_the_answer() {
+fn a_hanging_topic_leaves_time_for_the_response() {
     let (setup, topic) = (Setup::new(), Topic::with_failure(TopicFailure::Hangs));
     let (began, seconds) = (setup.world.clock.now(), Duration::from_secs(3));
     assert_eq!(
@@ -258,14 +258,14 @@ fn notices_that_run_out_of_time_are_sent_by_the_next_batch_without_an_alarm() {
     };
     setup.receive(&annotator, (0..8).map(with_cause).collect());
     assert_eq!(
-        topic.counts(),
+        topic.take_counts(),
         [1; 5],
         "no notice starts in the last of the five seconds, where it would be cut off"
     );
-    assert_eq!(setup.refused(), [""; 0]);
+    assert_eq!(setup.refusal_codes(), [""; 0]);
     setup.receive(&annotator, vec![with_cause(8)]);
-    assert_eq!(topic.counts(), [1; 4]);
-    assert_eq!(setup.refused(), [""; 0]);
+    assert_eq!(topic.take_counts(), [1; 4]);
+    assert_eq!(setup.refusal_codes(), [""; 0]);
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn a_record_that_is_not_sent_has_no_notice() {
         setup.world.invoke_function(&annotator, vec![dead_message(1)], Duration::from_secs(30)),
         ["sqs-1"]
     );
-    assert_eq!((topic.take(), setup.refused()), (vec![], vec![]));
+    assert_eq!((topic.take(), setup.refusal_codes()), (vec![], vec![]));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use redeliver_aws::settings::{ArchiveSettings, FinalDlqAnnotatorSettings, Logging};
 use redeliver_aws::start;
-use redeliver_core::archive::{Omit, Prefix};
+use redeliver_core::archive::{OmitList, Prefix};
 
 use super::*;
 
@@ -11,7 +11,7 @@ use super::*;
 #[test]
 fn an_archive_has_the_configured_bucket_owner_prefix_and_omitted_pointers() {
     let setup = Setup::new();
-    let omit = Omit::parse("/data/email").unwrap();
+    let omit = OmitList::parse("/data/email").unwrap();
     let settings = FinalDlqAnnotatorSettings {
         final_dlq_url: "https://sqs.eu-central-1.amazonaws.com/123456789012/orders-final-dlq".to_owned(),
         archive: Some(ArchiveSettings {

@@ -8,9 +8,9 @@ fn dead_letter(reason: &str, more: Value) -> Value {
         "stage": "failed-message-processor",
         "cause": { "type": "HttpStatus.503", "message": "HTTP 503" },
         "attempts": 5,
-        "first_sent_time": format_moment(-3600),
-        "dead_lettered_at": format_moment(0),
-        "died_at": format_moment(-2),
+        "first_sent_time": format_time_at(-3600),
+        "dead_lettered_at": format_time_at(0),
+        "died_at": format_time_at(-2),
         "source_queue_arn": SOURCE_ARN,
         "sqs_message_id": "source-1",
         "fingerprint": compute_fingerprint(reason, "HttpStatus.503", "HTTP 503"),
@@ -74,8 +74,8 @@ fn a_record_has_the_log_location_of_its_last_call() {
     let reason = "RETRY_ATTEMPT_EXCEEDED";
     let place = json!({ "request_id": "7b1c", "log_group": "/aws/lambda/orders", "log_stream": "2026/[7]a" });
     let mut logs = place.clone();
-    logs["started_at"] = format_moment(-3).into();
-    logs["ended_at"] = format_moment(-2).into();
+    logs["started_at"] = format_time_at(-3).into();
+    logs["ended_at"] = format_time_at(-2).into();
     let failure = failure(reason, json!({ "last_attempt_logs": logs }));
     let setup = Setup::new();
     setup.process(vec![given_up_message(1, nth_body(1), &failure)]);
@@ -116,7 +116,7 @@ fn a_record_of_an_expired_message_names_the_retry_that_would_be_too_late() {
 }
 
 #[test]
-fn a_too_large_message_is_recorded_with_its_reason() {
+fn an_oversized_message_is_recorded_with_its_reason() {
     let reason = "MESSAGE_TOO_LARGE";
     let explanation = "With its retry metadata, the message is 1048577 bytes long; the SQS limit is 1048576";
     let failure = failure(reason, json!({ "explanation": explanation }));
@@ -134,10 +134,10 @@ fn a_record_of_an_invalid_message_names_its_flaw_without_the_body() {
         let failure = json!({
             "type": reason,
             "details": details,
-            "failed_at": format_moment(-2),
+            "failed_at": format_time_at(-2),
             "source_message_id": "source-1",
             "source_queue_arn": SOURCE_ARN,
-            "first_sent_time": format_moment(-100),
+            "first_sent_time": format_time_at(-100),
             "verdict": reason,
             "stage": stage,
         });
@@ -147,9 +147,9 @@ fn a_record_of_an_invalid_message_names_its_flaw_without_the_body() {
         let expected = json!({
             "stage": stage,
             "cause": { "type": reason, "message": details },
-            "first_sent_time": format_moment(-100),
-            "dead_lettered_at": format_moment(0),
-            "died_at": format_moment(-2),
+            "first_sent_time": format_time_at(-100),
+            "dead_lettered_at": format_time_at(0),
+            "died_at": format_time_at(-2),
             "source_queue_arn": SOURCE_ARN,
             "sqs_message_id": "source-1",
             "fingerprint": compute_fingerprint(reason, reason, details),
@@ -165,7 +165,7 @@ fn a_verdict_reduced_to_its_code_still_makes_a_record() {
     assert!(!text(&sent, ERROR_DETAILS).is_empty());
     let document = attribute_document(&sent.attributes, DEAD_LETTER);
     assert_eq!(document["sqs_message_id"], "sqs-1", "the known members");
-    assert_eq!(document["first_sent_time"], format_moment(-1));
+    assert_eq!(document["first_sent_time"], format_time_at(-1));
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn a_permanent_failure_after_a_redrive_has_no_retries() {
     assert_eq!((&document["attempts"], &document["redrive_generation"]), (&json!(0), &json!(4)));
     assert_eq!(
         document["first_sent_time"],
-        format_moment(-100),
+        format_time_at(-100),
         "the time of the first send of this generation"
     );
     let [Event::DeadLettered { retry_attempt, age_seconds, .. }] = &setup.world.seen.events()[..] else {
@@ -198,7 +198,7 @@ fn a_permanent_failure_after_a_redrive_has_no_retries() {
 }
 
 #[test]
-fn a_twice_redriven_message_continues_its_final_records_count() {
+fn a_twice_redriven_message_continues_the_count_in_its_final_record() {
     let says = json!({ "kind": "permanent", "new_generation": true, "generation_before": 1 });
     // Its body has no generation, since the message was not re-sent.
     let sent = final_record(given_up_message(1, spent_body(1), &failure("NON_RETRYABLE_ERROR", says)));

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_redriven_message_is_an_orchestration_failure_despite_its_failure() {
+fn a_forged_failure_cannot_hide_an_orchestration_failure() {
     let forged = failure("RETRY_ATTEMPT_EXCEEDED", json!({ "explanation": "canary" }));
     let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(forged.to_string()))]);
     let sent = final_record(ReceivedMessage { attributes, ..redriven_message(1, spent_body(1)) });
@@ -16,9 +16,9 @@ fn a_redriven_message_is_an_orchestration_failure_despite_its_failure() {
         "stage": "final-dlq-annotator",
         "cause": { "type": "HttpStatus.503", "message": "HTTP 503", "unverified": true },
         "attempts": 5,
-        "first_sent_time": format_moment(-3600),
-        "dead_lettered_at": format_moment(0),
-        "died_at": format_moment(-10),
+        "first_sent_time": format_time_at(-3600),
+        "dead_lettered_at": format_time_at(0),
+        "died_at": format_time_at(-10),
         "source_queue_arn": INTERMEDIATE_ARN,
         "sqs_message_id": "sqs-1",
         "fingerprint": compute_fingerprint("ORCHESTRATION_FAILED", "HttpStatus.503", "HTTP 503"),
@@ -74,12 +74,12 @@ fn a_redriven_messages_cause_is_recorded_as_unverified() {
         "details": "HTTP 503",
         "kind": "permanent",
         "retry_after_seconds": 7,
-        "failed_at": format_moment(-9999),
+        "failed_at": format_time_at(-9999),
         "source_message_id": "forged",
         "source_queue_arn": "arn:aws:sqs:us-east-1:000000000000:forged",
-        "first_sent_time": format_moment(-9999),
+        "first_sent_time": format_time_at(-9999),
         "new_generation": true,
-        "due_at": format_moment(7),
+        "due_at": format_time_at(7),
         "attempts": 77,
         "verdict": "MESSAGE_EXPIRED",
         "stage": "message-processor",
@@ -94,7 +94,7 @@ fn a_redriven_messages_cause_is_recorded_as_unverified() {
         assert_eq!(explained(&forged, body.clone()), explained(&honest, body));
     }
     let (document, _) = explained(&forged, nth_body(1));
-    assert_eq!(document["first_sent_time"], format_moment(-10), "SQS keeps the attribute");
+    assert_eq!(document["first_sent_time"], format_time_at(-10), "SQS keeps the attribute");
     assert_eq!(
         document.get("attempts"),
         None,

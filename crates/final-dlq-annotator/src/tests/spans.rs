@@ -14,7 +14,7 @@ fn trace_id(setup: &Setup) -> Option<String> {
 }
 
 /// Returns the record with the producer's `traceparent`.
-fn produced_record(mut record: ReceivedMessage) -> ReceivedMessage {
+fn with_producer_trace(mut record: ReceivedMessage) -> ReceivedMessage {
     record.attributes.insert(TRACEPARENT.to_owned(), Attribute::string(PRODUCER));
     record
 }
@@ -27,7 +27,7 @@ fn a_dead_letter_is_in_the_trace_of_its_last_attempt_and_names_it() {
         if is_traced {
             setup.world.seen.enable_tracing(false);
         }
-        setup.process(vec![produced_record(given_up_message(1, spent_body(1), &verdict))]);
+        setup.process(vec![with_producer_trace(given_up_message(1, spent_body(1), &verdict))]);
         let attributes = setup.final_dlq.only_sent_content().attributes;
         assert_eq!(attribute_document(&attributes, DEAD_LETTER)["last_attempt_traceparent"], ATTEMPT);
         assert_eq!(trace_id(&setup).as_deref(), Some("4bf92f3577b34da6a3ce929d0e0e4736"));
@@ -47,7 +47,7 @@ fn a_dead_letter_is_in_the_trace_of_its_last_attempt_and_names_it() {
 }
 
 #[test]
-fn without_a_verdict_a_dead_letter_has_the_attempt_of_its_metadata() {
+fn without_a_verdict_a_dead_letter_has_the_attempt_in_its_metadata() {
     let setup = Setup::new();
     let body = spent_body(1)
         .replace(r#""retry_attempt""#, &format!(r#""last_attempt_traceparent":"{ATTEMPT}","retry_attempt""#));
@@ -61,7 +61,7 @@ fn a_dead_letter_without_a_call_has_the_producers_trace() {
     let mut setup = Setup::new();
     setup.world.seen.enable_tracing(false);
     let invalid = failure("INVALID_MESSAGE_SCHEMA", json!({ "kind": null, "stage": "message-processor" }));
-    setup.process(vec![produced_record(given_up_message(1, "{}", &invalid))]);
+    setup.process(vec![with_producer_trace(given_up_message(1, "{}", &invalid))]);
     assert_eq!(trace_id(&setup).as_deref(), Some("0af7651916cd43dd8448eb211c80319c"));
     let attributes = setup.final_dlq.only_sent_content().attributes;
     assert_eq!(attribute_document(&attributes, DEAD_LETTER).get("last_attempt_traceparent"), None);
@@ -111,7 +111,7 @@ fn a_producers_trace_may_be_in_its_cloud_event_or_its_x_ray_header() {
 }
 
 #[test]
-fn a_function_exposes_the_tracer_of_its_observer() {
+fn a_function_exposes_its_observers_tracer() {
     let mut world = FunctionWorld::new();
     world.seen.enable_tracing(false);
     let queue = world.add_queue("final-dlq");

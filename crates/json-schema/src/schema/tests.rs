@@ -39,7 +39,7 @@ fn a_const_number_is_compared_by_value() {
 
 /// Each level doubles the violations of the level below.
 #[test]
-fn violations_of_a_recursive_any_of_are_bounded() {
+fn violations_of_a_recursive_anyof_schema_are_bounded() {
     let branch = |name: &str| json!({"required": [name], "properties": {"c": {"$ref": "#/$defs/n"}}});
     let schema = json!({"$ref": "#/$defs/n", "$defs": {"n": {"anyOf": [branch("a"), branch("b")]}}});
     let nested = |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({"c": inner}));
@@ -80,7 +80,7 @@ fn violation_text_is_bounded_for_pointers_as_long_as_a_message() {
 }
 
 #[test]
-fn a_divisor_of_more_than_37_digits_is_refused_when_the_schema_is_compiled() {
+fn a_divisor_with_more_than_37_digits_is_refused_at_compilation() {
     let schema = |divisor: &str| Schema::new(&format!(r#"{{"multipleOf":{divisor}}}"#)).map(drop);
     assert_eq!(schema(&"9".repeat(37)), Ok(()));
     let error = schema(&"9".repeat(38)).unwrap_err().to_string();

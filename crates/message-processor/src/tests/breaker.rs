@@ -20,7 +20,7 @@ fn down_error() -> HandlerError {
 }
 
 /// Returns an error that means "not now" in any state of the circuit.
-fn not_now() -> HandlerError {
+fn http_503_error() -> HandlerError {
     HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503")
 }
 
@@ -72,7 +72,7 @@ impl Setup {
 
 /// Returns the kind and error type of each hand-off, followed by those of messages for which no call was made, which
 /// `delayed-resend` re-sends directly.
-fn kinds(setup: &Setup) -> Vec<(String, String)> {
+fn kinds_and_types(setup: &Setup) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let handed_off =
         setup.failures().into_iter().map(|failure| (text(&failure["kind"]), text(&failure["type"])));
@@ -96,11 +96,11 @@ const NOT_CALLED: (&str, &str) = ("held", "CircuitOpen");
 const LIMITED: (&str, &str) = ("held", "RateLimited");
 const FAILED: (&str, &str) = ("transient", "HttpStatus.500");
 
-fn count(setup: &Setup, pair: (&str, &str)) -> usize {
-    kinds(setup).iter().filter(|(kind, error_type)| (&**kind, &**error_type) == pair).count()
+fn count_messages(setup: &Setup, pair: (&str, &str)) -> usize {
+    kinds_and_types(setup).iter().filter(|(kind, error_type)| (&**kind, &**error_type) == pair).count()
 }
 
-fn closings(setup: &Setup) -> usize {
+fn count_circuit_closings(setup: &Setup) -> usize {
     let events = setup.world.seen.events();
     events.iter().filter(|event| matches!(event, Event::CircuitClosed { .. })).count()
 }
@@ -108,8 +108,8 @@ fn closings(setup: &Setup) -> usize {
 /// Returns a message that redeliver held without a call, because of an outage that twelve first calls indicated, and
 /// re-sent `sent_before` seconds before the start.
 fn held_message(n: usize, held_seconds: u32, sent_before: i64) -> ReceivedMessage {
-    let since = format_moment(-2000);
-    let body = with_metadata(
+    let since = format_time_at(-2000);
+    let body = body_with_metadata(
         n,
         &format!(r#""held_since":"{since}","outage_failures":12,"held_seconds":{held_seconds}"#),
     );
@@ -117,7 +117,7 @@ fn held_message(n: usize, held_seconds: u32, sent_before: i64) -> ReceivedMessag
     resent_record(ReceivedMessage { sent_at, ..nth_record(n, body) })
 }
 
-fn with_metadata(n: usize, members: &str) -> String {
+fn body_with_metadata(n: usize, members: &str) -> String {
     format!(r#"{{"metadata":{{"message_id":"{}",{members}}},"data":{{}}}}"#, nth_id(n))
 }
 
@@ -127,10 +127,10 @@ fn messages_whose_calls_open_the_circuit_are_held_and_spend_no_attempt() {
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
         let setup = fail_every_call(Setup { strategy, max_concurrency: 1, ..Setup::new() });
         assert_eq!(setup.process(records(0..12), 30), [""; 0]);
-        assert_eq!(setup.handler.called(), (0..10).map(nth_id).collect::<Vec<_>>());
+        assert_eq!(setup.handler.called_message_ids(), (0..10).map(nth_id).collect::<Vec<_>>());
         let setup = match strategy {
             Strategy::DelayedResend => {
-                assert_eq!((count(&setup, CALLED), count(&setup, NOT_CALLED)), (10, 2));
+                assert_eq!((count_messages(&setup, CALLED), count_messages(&setup, NOT_CALLED)), (10, 2));
                 assert_eq!(setup.failures()[0]["outage_failures"], 10);
                 setup.run_failed_message_processor()
             }
@@ -143,11 +143,11 @@ fn messages_whose_calls_open_the_circuit_are_held_and_spend_no_attempt() {
             assert_eq!(metadata["retry_attempt"], 0, "{strategy} {n}");
             assert_eq!(
                 (&metadata["held_since"], &metadata["held_seconds"]),
-                (&format_moment(0).into(), &2.into())
+                (&format_time_at(0).into(), &2.into())
             );
             assert_eq!(metadata["outage_failures"], 10, "{strategy} {n}");
             let error = json!({
-                "attempt": 0, "failed_at": format_moment(0), "error_type": "HttpStatus.500", "error_details": "HTTP 500",
+                "attempt": 0, "failed_at": format_time_at(0), "error_type": "HttpStatus.500", "error_details": "HTTP 500",
             });
             let history = if n < 10 { json!([error]) } else { Value::Null };
             assert_eq!(metadata["retry_history"], history, "{strategy} {n}");
@@ -159,10 +159,10 @@ fn messages_whose_calls_open_the_circuit_are_held_and_spend_no_attempt() {
 fn only_the_tenth_fault_opens_the_circuit() {
     let setup = fail_every_call(Setup::new());
     setup.process(records(0..9), 30);
-    assert_eq!(kinds(&setup), vec![(FAILED.0.to_owned(), FAILED.1.to_owned()); 9]);
+    assert_eq!(kinds_and_types(&setup), vec![(FAILED.0.to_owned(), FAILED.1.to_owned()); 9]);
     setup.process(records(9..10), 30);
     assert_eq!(
-        kinds(&setup)[9..],
+        kinds_and_types(&setup)[9..],
         pairs([CALLED]),
         "the tenth consecutive failure, regardless of when it happens"
     );
@@ -175,8 +175,12 @@ fn an_open_circuit_persists_across_batches_and_probes_the_target() {
     assert_eq!(setup.handler.calls().len(), 10, "no message is called");
     setup.sleep(15);
     setup.process(records(20..30), 30);
-    assert_eq!(setup.handler.called()[10..], [nth_id(20)], "one probe");
-    assert_eq!((count(&setup, CALLED), count(&setup, NOT_CALLED)), (11, 19), "the probe spends no attempt");
+    assert_eq!(setup.handler.called_message_ids()[10..], [nth_id(20)], "one probe");
+    assert_eq!(
+        (count_messages(&setup, CALLED), count_messages(&setup, NOT_CALLED)),
+        (11, 19),
+        "the probe spends no attempt"
+    );
     let probed = &setup.failures()[10];
     assert_eq!((&probed["type"], &probed["details"]), (&"HttpStatus.500".into(), &"HTTP 500".into()));
     assert_eq!((&probed["kind"], &probed["retry_after_seconds"]), (&"held".into(), &2.into()));
@@ -185,7 +189,7 @@ fn an_open_circuit_persists_across_batches_and_probes_the_target() {
     setup.sleep(30);
     setup.process(records(30..40), 30);
     assert_eq!(
-        setup.handler.called()[11..],
+        setup.handler.called_message_ids()[11..],
         [nth_id(30), nth_id(31), nth_id(32)],
         "the target has recovered; calls resume slowly"
     );
@@ -196,9 +200,9 @@ fn a_probe_that_was_not_started_is_replaced_by_the_next_message() {
     let setup = setup_with_open_circuit().failing(20, HandlerError::not_started());
     setup.sleep(15);
     setup.process(records(20..22), 30);
-    assert_eq!(setup.handler.called()[10..], [nth_id(20), nth_id(21)]);
+    assert_eq!(setup.handler.called_message_ids()[10..], [nth_id(20), nth_id(21)]);
     assert_eq!(
-        kinds(&setup)[10..],
+        kinds_and_types(&setup)[10..],
         pairs([("not_started", "NotStarted"), CALLED]),
         "the target is still down"
     );
@@ -262,7 +266,7 @@ fn an_outage_logs_one_opening_one_closing_and_one_line_per_batch() {
 }
 
 #[test]
-fn environments_detecting_an_outage_simultaneously_probe_at_different_times() {
+fn environments_that_detect_an_outage_together_probe_at_different_times() {
     let probe_in_seconds = |numbers: std::ops::Range<usize>| {
         let setup = fail_every_call(Setup::new());
         setup.process(records(numbers), 30);
@@ -281,7 +285,7 @@ fn a_probe_with_a_message_specific_error_is_an_ordinary_failure() {
     let setup = Setup::new().failing(0, HandlerError::transient("Stock.Empty", ""));
     setup.process(vec![held_message(0, 600, 700), held_message(1, 600, 700)], 30);
     assert_eq!(setup.handler.calls().len(), 2, "the target is available");
-    assert_eq!(kinds(&setup), pairs([("transient", "Stock.Empty")]));
+    assert_eq!(kinds_and_types(&setup), pairs([("transient", "Stock.Empty")]));
 }
 
 #[test]
@@ -290,9 +294,9 @@ fn a_probe_cut_off_at_the_deadline_fails_and_holds_the_others() {
     let mut batch = vec![held_message(0, 600, 700)];
     batch.extend(records(1..10));
     setup.process(batch, 30);
-    assert_eq!(setup.handler.called(), [nth_id(0)]);
-    assert_eq!(kinds(&setup)[0], ("held".to_owned(), "Timeout".to_owned()));
-    assert_eq!(count(&setup, NOT_CALLED), 9);
+    assert_eq!(setup.handler.called_message_ids(), [nth_id(0)]);
+    assert_eq!(kinds_and_types(&setup)[0], ("held".to_owned(), "Timeout".to_owned()));
+    assert_eq!(count_messages(&setup, NOT_CALLED), 9);
     let failed = setup.world.seen.events().into_iter().filter_map(|event| match event {
         Event::ProbeFailed { error_type, .. } => Some(error_type),
         _ => None,
@@ -306,11 +310,11 @@ fn cut_off_calls_open_the_circuit_and_waiting_messages_are_held() {
     let setup = (0..10).fold(Setup::new(), |setup, n| setup.on(n, Step::Hang));
     setup.process(records(0..12), 30);
     assert_eq!(setup.handler.calls().len(), 10);
-    assert_eq!((count(&setup, ("held", "Timeout")), count(&setup, NOT_CALLED)), (10, 2));
+    assert_eq!((count_messages(&setup, ("held", "Timeout")), count_messages(&setup, NOT_CALLED)), (10, 2));
     let setup = (0..7).fold(Setup::new(), |setup, n| setup.on(n, Step::Hang));
     setup.process(records(0..12), 30);
     assert_eq!(
-        (count(&setup, ("transient", "Timeout")), kinds(&setup).len()),
+        (count_messages(&setup, ("transient", "Timeout")), kinds_and_types(&setup).len()),
         (7, 7),
         "the other five succeed"
     );
@@ -321,9 +325,12 @@ fn cut_off_calls_open_the_circuit_and_waiting_messages_are_held() {
 fn messages_not_started_by_the_deadline_do_not_indicate_an_outage() {
     let setup = Setup { max_concurrency: 1, ..Setup::new() }.on(0, Step::Hang);
     setup.process(records(0..20), 30);
-    assert_eq!(setup.handler.called(), [nth_id(0)]);
+    assert_eq!(setup.handler.called_message_ids(), [nth_id(0)]);
     assert_eq!(
-        (count(&setup, ("transient", "Timeout")), count(&setup, ("not_started", "NotStarted"))),
+        (
+            count_messages(&setup, ("transient", "Timeout")),
+            count_messages(&setup, ("not_started", "NotStarted"))
+        ),
         (1, 19)
     );
     setup.process(records(20..30), 30);
@@ -331,7 +338,7 @@ fn messages_not_started_by_the_deadline_do_not_indicate_an_outage() {
 }
 
 #[test]
-fn the_second_cut_off_probe_of_a_batch_spends_no_attempt() {
+fn a_second_probe_in_a_batch_spends_no_attempt_when_cut_off() {
     // The message in between is at its hold limit, so its call is made, and it takes longer than the longest probe
     // interval.
     let setup = Setup { max_concurrency: 1, ..Setup::new() }
@@ -342,8 +349,8 @@ fn the_second_cut_off_probe_of_a_batch_spends_no_attempt() {
         vec![held_message(0, 600, 700), held_message(1, 86_400, 700), held_message(2, 600, 700)],
         300,
     );
-    assert_eq!(setup.handler.called(), [nth_id(0), nth_id(1), nth_id(2)]);
-    assert_eq!(kinds(&setup), pairs([CALLED, FAILED, ("held", "Timeout")]));
+    assert_eq!(setup.handler.called_message_ids(), [nth_id(0), nth_id(1), nth_id(2)]);
+    assert_eq!(kinds_and_types(&setup), pairs([CALLED, FAILED, ("held", "Timeout")]));
 }
 
 #[test]
@@ -355,19 +362,19 @@ fn only_a_first_failure_within_a_minute_of_an_outage_is_held() {
         vec![held_message(0, 600, 700), held_message(1, 86_400, 700), nth_record(2, nth_body(2))],
         30,
     );
-    assert_eq!(setup.handler.called(), [nth_id(0), nth_id(1), nth_id(2)]);
-    assert_eq!(kinds(&setup), pairs([("held", "Timeout"), CALLED]));
+    assert_eq!(setup.handler.called_message_ids(), [nth_id(0), nth_id(1), nth_id(2)]);
+    assert_eq!(kinds_and_types(&setup), pairs([("held", "Timeout"), CALLED]));
     setup.sleep(60);
     setup.process(records(3..4), 30);
-    assert_eq!(kinds(&setup)[2..], pairs([FAILED]));
+    assert_eq!(kinds_and_types(&setup)[2..], pairs([FAILED]));
 }
 
 #[test]
 fn the_target_is_called_for_a_message_at_its_hold_limit() {
     let setup = setup_with_open_circuit();
     setup.process(vec![held_message(20, 86_399, 700), held_message(21, 86_400, 700)], 30);
-    assert_eq!(setup.handler.called()[10..], [nth_id(21)]);
-    assert_eq!(kinds(&setup)[10..], pairs([FAILED, NOT_CALLED]));
+    assert_eq!(setup.handler.called_message_ids()[10..], [nth_id(21)]);
+    assert_eq!(kinds_and_types(&setup)[10..], pairs([FAILED, NOT_CALLED]));
 }
 
 /// If the call spent no attempt, the message's retries would never end.
@@ -375,8 +382,8 @@ fn the_target_is_called_for_a_message_at_its_hold_limit() {
 fn a_cut_off_call_at_the_hold_limit_spends_an_attempt() {
     let setup = setup_with_open_circuit().on(20, Step::Hang);
     setup.process(vec![held_message(20, 86_400, 700)], 30);
-    assert_eq!(setup.handler.called()[10..], [nth_id(20)]);
-    assert_eq!(kinds(&setup)[10..], pairs([("transient", "Timeout")]));
+    assert_eq!(setup.handler.called_message_ids()[10..], [nth_id(20)]);
+    assert_eq!(kinds_and_types(&setup)[10..], pairs([("transient", "Timeout")]));
 }
 
 #[test]
@@ -384,8 +391,12 @@ fn immediate_retries_obey_the_breaker() {
     let policy = r#"{"immediate":{"max_attempts":10,"delay_ms":100}}"#;
     let setup = fail_every_call(Setup { max_concurrency: 1, ..Setup::with_policy(policy) });
     setup.process(records(0..2), 30);
-    assert_eq!(setup.handler.called(), vec![nth_id(0); 10], "every immediate retry counts as a call");
-    assert_eq!(kinds(&setup), pairs([CALLED, NOT_CALLED]));
+    assert_eq!(
+        setup.handler.called_message_ids(),
+        vec![nth_id(0); 10],
+        "every immediate retry counts as a call"
+    );
+    assert_eq!(kinds_and_types(&setup), pairs([CALLED, NOT_CALLED]));
 }
 
 #[test]
@@ -398,7 +409,7 @@ fn message_specific_errors_and_a_disabled_breaker_hold_nothing() {
     let setup = fail_every_call(Setup::with_policy(r#"{"circuit_breaker":false}"#));
     (0..10).for_each(|batch| drop(setup.process(records(batch * 10..batch * 10 + 10), 30)));
     assert_eq!(setup.handler.calls().len(), 100);
-    assert_eq!(count(&setup, FAILED), 100);
+    assert_eq!(count_messages(&setup, FAILED), 100);
 }
 
 #[test]
@@ -408,11 +419,11 @@ fn a_handlers_unavailable_error_opens_the_circuit() {
     setup.process(ten_records(), 30);
     setup.process(records(10..20), 30);
     assert_eq!(setup.handler.calls().len(), 10);
-    assert_eq!((count(&setup, ("held", "Db.Down")), count(&setup, NOT_CALLED)), (10, 10));
+    assert_eq!((count_messages(&setup, ("held", "Db.Down")), count_messages(&setup, NOT_CALLED)), (10, 10));
 }
 
 #[test]
-fn no_call_is_made_for_hidden_messages_but_their_receive_is_an_attempt() {
+fn each_receive_of_a_hidden_message_is_an_attempt_even_without_a_call() {
     let policy = r#"{"circuit_breaker":{},"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
     let setup = fail_every_call(Setup { strategy: Strategy::Visibility, ..Setup::with_policy(policy) });
     setup.process(ten_records(), 30);
@@ -442,12 +453,15 @@ fn process_two_batches(setup: &Setup, one: Vec<ReceivedMessage>, other: Vec<Rece
 }
 
 #[test]
-fn batches_of_one_process_share_the_circuit() {
+fn batches_in_one_process_share_the_circuit() {
     let setup = fail_every_call(Setup { max_concurrency: 1, ..Setup::new() });
     process_two_batches(&setup, records(0..6), records(6..12));
     assert_eq!(setup.handler.calls().len(), 10);
     // The first six messages had already been handed off.
-    assert_eq!((count(&setup, FAILED), count(&setup, CALLED), count(&setup, NOT_CALLED)), (6, 4, 2));
+    assert_eq!(
+        (count_messages(&setup, FAILED), count_messages(&setup, CALLED), count_messages(&setup, NOT_CALLED)),
+        (6, 4, 2)
+    );
 }
 
 #[test]
@@ -476,7 +490,7 @@ fn a_batch_waits_for_another_batchs_probe() {
         vec![held_message(1, 600, 700), held_message(2, 600, 700)],
     );
     assert_eq!(setup.handler.calls().len(), 1);
-    assert_eq!(kinds(&setup).len(), 3);
+    assert_eq!(kinds_and_types(&setup).len(), 3);
     // It also waits while it makes a call for a message at its hold limit, which bypasses the breaker.
     let setup = Setup::new().on(0, Step::Take(2)).on(1, Step::Take(20)).on(2, Step::Take(15));
     process_two_batches(

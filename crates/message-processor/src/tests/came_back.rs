@@ -8,7 +8,7 @@ use redeliver_core::message::Attribute;
 use super::*;
 
 /// Returns the attributes of the final record for a message with these attributes.
-fn final_attributes(producer: &Attributes) -> Attributes {
+fn final_record_attributes(producer: &Attributes) -> Attributes {
     let record = DeadLetter {
         last_attempt_traceparent: None,
         last_attempt_logs: None,
@@ -23,7 +23,7 @@ fn final_attributes(producer: &Attributes) -> Attributes {
         held_seconds: None,
         redrive_count: None,
         first_sent_time: None,
-        dead_lettered_at: format_moment(-1000),
+        dead_lettered_at: format_time_at(-1000),
         died_at: None,
         source_queue_arn: Some(SOURCE_ARN.to_owned()),
         sqs_message_id: "sqs-0".to_owned(),
@@ -36,22 +36,22 @@ fn final_attributes(producer: &Attributes) -> Attributes {
 }
 
 /// Returns record 1 in generation 2, after five retries.
-pub(super) fn came_back(producer: &Attributes) -> ReceivedMessage {
+pub(super) fn redriven_record(producer: &Attributes) -> ReceivedMessage {
     let metadata = format!(
         r#""message_id":"{}","retry_attempt":5,"redrive_generation":2,"first_sent_time":"{}""#,
         nth_id(1),
-        format_moment(-9000)
+        format_time_at(-9000)
     );
     ReceivedMessage {
-        attributes: final_attributes(producer),
+        attributes: final_record_attributes(producer),
         ..nth_record(1, format!(r#"{{"metadata":{{{metadata}}},"data":{{}}}}"#))
     }
 }
 
 #[test]
-fn a_message_that_came_back_starts_at_zero_with_its_attributes() {
+fn a_redriven_message_starts_at_zero_with_its_original_attributes() {
     for producer in [Attributes::new(), producer_attributes(), ten_attributes()] {
-        let arrived = came_back(&producer);
+        let arrived = redriven_record(&producer);
         assert!(arrived.attributes.contains_key("DeadLetter") && arrived.attributes.len() <= 10);
         let setup = Setup::new();
         setup.process(vec![arrived.clone()], 30);
@@ -69,8 +69,8 @@ fn a_message_that_came_back_starts_at_zero_with_its_attributes() {
 }
 
 #[test]
-fn a_message_that_came_back_and_fails_is_handed_off_as_a_new_generation() {
-    let arrived = came_back(&producer_attributes());
+fn a_redriven_message_that_fails_is_handed_off_as_a_new_generation() {
+    let arrived = redriven_record(&producer_attributes());
     let setup = Setup::new().failing(1, busy_error());
     assert_eq!(setup.process(vec![arrived.clone()], 30), [""; 0]);
     let sent = setup.intermediate.only_sent_content();
@@ -80,16 +80,16 @@ fn a_message_that_came_back_and_fails_is_handed_off_as_a_new_generation() {
     );
     let document = attribute_document(&sent.attributes, FAILURE);
     assert_eq!(document["new_generation"], true);
-    assert_eq!(document["first_sent_time"], format_moment(-10));
+    assert_eq!(document["first_sent_time"], format_time_at(-10));
     let mut expected = producer_attributes();
     expected.insert(FAILURE.to_owned(), sent.attributes[FAILURE].clone());
     assert_eq!(sent.attributes, expected, "our three attributes are removed, the producer's are complete");
 }
 
 #[test]
-fn a_redriven_message_continues_its_final_records_count() {
+fn a_redriven_message_continues_the_count_in_its_final_record() {
     // The message was given up without a re-send: its body has no generation, while its final record has generation 2.
-    let arrived = came_back(&Attributes::new());
+    let arrived = redriven_record(&Attributes::new());
     let body = arrived.body.replace(r#","redrive_generation":2"#, "");
     assert_ne!(body, arrived.body);
     let setup = Setup::new().failing(1, HandlerError::permanent("Order.Unknown", ""));
@@ -102,9 +102,9 @@ fn a_redriven_message_continues_its_final_records_count() {
 }
 
 #[test]
-fn a_failed_redriven_message_with_ten_attributes_folds_one() {
+fn a_failed_redriven_message_with_ten_attributes_has_one_folded() {
     let setup = Setup::new().failing(1, busy_error());
-    assert_eq!(setup.process(vec![came_back(&ten_attributes())], 30), [""; 0]);
+    assert_eq!(setup.process(vec![redriven_record(&ten_attributes())], 30), [""; 0]);
     let sent = setup.intermediate.only_sent_content();
     let document = attribute_document(&sent.attributes, FAILURE);
     assert_eq!((&document["new_generation"], &document["kind"]), (&true.into(), &"transient".into()));
@@ -113,8 +113,8 @@ fn a_failed_redriven_message_with_ten_attributes_folds_one() {
 }
 
 #[test]
-fn the_hundredth_generation_is_the_last_number_that_a_handler_sees() {
-    let arrived = came_back(&Attributes::new());
+fn the_generation_that_a_handler_sees_is_capped_at_100() {
+    let arrived = redriven_record(&Attributes::new());
     let body = arrived.body.replace(r#""redrive_generation":2"#, r#""redrive_generation":100"#);
     let setup = Setup::new();
     setup.process(vec![ReceivedMessage { body, ..arrived }], 30);
@@ -122,9 +122,9 @@ fn the_hundredth_generation_is_the_last_number_that_a_handler_sees() {
 }
 
 #[test]
-fn an_invalid_message_that_came_back_gets_a_new_verdict_and_its_attributes_back() {
+fn an_invalid_redriven_message_gets_a_new_verdict_and_its_attributes() {
     let setup = Setup::new();
-    setup.process(vec![ReceivedMessage { body: "{}".to_owned(), ..came_back(&ten_attributes()) }], 30);
+    setup.process(vec![ReceivedMessage { body: "{}".to_owned(), ..redriven_record(&ten_attributes()) }], 30);
     let sent = setup.annotation.only_sent_content();
     let document = attribute_document(&sent.attributes, FAILURE);
     assert_eq!(document["verdict"], "INVALID_MESSAGE_SCHEMA");
@@ -136,9 +136,12 @@ fn an_invalid_message_that_came_back_gets_a_new_verdict_and_its_attributes_back(
 /// The annotator reads a body that only violates a data schema. If the verdict lacked the count, the generation of such
 /// a message would restart each time.
 #[test]
-fn an_invalid_redriven_message_continues_its_final_records_count() {
+fn an_invalid_redriven_message_continues_the_count_in_its_final_record() {
     let setup = Setup::new();
-    setup.process(vec![ReceivedMessage { body: "{}".to_owned(), ..came_back(&producer_attributes()) }], 30);
+    setup.process(
+        vec![ReceivedMessage { body: "{}".to_owned(), ..redriven_record(&producer_attributes()) }],
+        30,
+    );
     let document = attribute_document(&setup.annotation.only_sent_content().attributes, FAILURE);
     assert_eq!(document["generation_before"], 2);
 }

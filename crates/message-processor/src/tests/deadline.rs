@@ -32,18 +32,18 @@ fn pair(error_type: &str, kind: &str) -> (String, String) {
 }
 
 #[test]
-fn a_hung_record_without_concurrency_leaves_the_rest_not_started() {
+fn a_hung_record_without_concurrency_leaves_the_rest_unstarted() {
     let setup = Setup { max_concurrency: 1, ..Setup::new().on(2, Step::Hang) };
     assert_eq!(setup.process(ten_records(), 30), [""; 0]);
     assert_eq!(setup.world.elapsed_seconds(), 25, "the function responds 5 s before the deadline");
-    assert_eq!(setup.handler.called(), [nth_id(0), nth_id(1), nth_id(2)]);
+    assert_eq!(setup.handler.called_message_ids(), [nth_id(0), nth_id(1), nth_id(2)]);
     let mut expected = BTreeMap::from([(nth_id(2), pair("Timeout", "transient"))]);
     expected.extend((3..10).map(|n| (nth_id(n), pair("NotStarted", "not_started"))));
     assert_eq!(hand_off_types(&setup), expected);
 }
 
 #[test]
-fn a_hung_record_with_concurrency_three_delays_no_other() {
+fn with_concurrency_three_a_hung_record_delays_no_other_record() {
     let setup = Setup { max_concurrency: 3, ..Setup::new().on(2, Step::Hang).on(5, Step::Take(24)) };
     assert_eq!(setup.process(ten_records(), 30), [""; 0]);
     assert_eq!(setup.handler.calls().len(), 10);
@@ -52,7 +52,7 @@ fn a_hung_record_with_concurrency_three_delays_no_other() {
 }
 
 #[test]
-fn three_hung_records_with_concurrency_three_leave_the_rest_not_started() {
+fn three_hung_records_with_concurrency_three_leave_the_rest_unstarted() {
     let setup = (1..4).fold(Setup::new(), |setup, n| setup.on(n, Step::Hang));
     let setup = Setup { max_concurrency: 3, ..setup };
     assert_eq!(setup.process(ten_records(), 30), [""; 0]);
@@ -66,7 +66,7 @@ fn three_hung_records_with_concurrency_three_leave_the_rest_not_started() {
 fn a_call_ending_at_the_cutoff_is_done_and_the_next_is_not_started() {
     let setup = Setup { max_concurrency: 1, ..Setup::new().on(0, Step::Take(25)) };
     assert_eq!(setup.process(vec![nth_record(0, nth_body(0)), nth_record(1, nth_body(1))], 30), [""; 0]);
-    assert_eq!(setup.handler.called(), [nth_id(0)]);
+    assert_eq!(setup.handler.called_message_ids(), [nth_id(0)]);
     assert_eq!(hand_off_types(&setup), BTreeMap::from([(nth_id(1), pair("NotStarted", "not_started"))]));
 }
 
@@ -130,12 +130,12 @@ fn a_past_deadline_loses_no_message() {
 }
 
 #[test]
-fn a_timeout_is_dated_at_the_cutoff() {
+fn a_timeout_is_timestamped_at_the_cutoff() {
     let setup = Setup::new().on(1, Step::Hang);
     setup.process(vec![nth_record(1, nth_body(1))], 30);
     let document = attribute_document(&setup.intermediate.only_sent_content().attributes, FAILURE);
-    assert_eq!(document["failed_at"], format_moment(25));
-    assert_eq!(document["first_sent_time"], json!(format_moment(-10)));
+    assert_eq!(document["failed_at"], format_time_at(25));
+    assert_eq!(document["first_sent_time"], json!(format_time_at(-10)));
     assert_eq!(document["details"], "the target did not answer before the invocation's end");
 }
 
@@ -230,7 +230,7 @@ fn a_call_that_starts_too_late_is_neither_an_outage_nor_a_probe() {
     // The call for the first message is made since it is at its hold limit. The second would be the probe.
     clock.0.fetch_add(600, SeqCst);
     let held = |n, held_seconds| {
-        let since = format_moment(-600);
+        let since = format_time_at(-600);
         let (id, sent_at) = (nth_id(n), start_time());
         let body = format!(
             r#"{{"metadata":{{"message_id":"{id}","held_since":"{since}","outage_failures":12,"held_seconds":{held_seconds}}},"data":{{}}}}"#

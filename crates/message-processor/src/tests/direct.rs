@@ -65,7 +65,7 @@ fn records_of_all_kinds() -> Vec<ReceivedMessage> {
             trace_header: Some("Root=1".to_owned()),
             ..nth_record(8, nth_body(8))
         },
-        came_back::came_back(&producer_attributes()),
+        came_back::redriven_record(&producer_attributes()),
     ]
 }
 
@@ -143,10 +143,10 @@ fn a_failed_message_is_resent_with_its_delay_and_reported() {
             "metadata": {
                 "message_id": nth_id(1),
                 "retry_attempt": 1,
-                "next_retry_time": format_moment(100),
-                "first_sent_time": format_moment(-10),
+                "next_retry_time": format_time_at(100),
+                "first_sent_time": format_time_at(-10),
                 "retry_history": [
-                    {"attempt": 0, "failed_at": format_moment(0), "error_type": "Db.Busy", "error_details": "come later"},
+                    {"attempt": 0, "failed_at": format_time_at(0), "error_type": "Db.Busy", "error_details": "come later"},
                 ],
             },
             "data": {"n": 1},
@@ -188,7 +188,7 @@ fn direct_resend_holds_messages_without_the_intermediate_dlq() {
 }
 
 #[test]
-fn a_failed_send_reports_only_its_record_and_no_retry() {
+fn a_failed_resend_fails_only_its_own_record_and_reports_no_retry() {
     for scope in [FaultScope::Request, FaultScope::Entry] {
         let setup = direct_setup(FIXED).failing(1, busy_error());
         setup.world.fail_sends(&setup.source, scope, FaultTrigger::Chance(1.0), Injection::Sender);
@@ -205,7 +205,7 @@ fn a_failed_send_reports_only_its_record_and_no_retry() {
 }
 
 #[test]
-fn a_failed_hop_reports_only_its_record() {
+fn a_failed_hop_fails_only_its_own_record() {
     let setup = direct_setup(LONG).failing(1, busy_error());
     setup.world.fail_sends(
         &setup.intermediate,
@@ -223,7 +223,7 @@ fn a_lost_response_causes_at_most_one_copy() {
         &setup.source,
         FaultScope::Request,
         FaultTrigger::Chance(1.0),
-        Injection::LostAnswer,
+        Injection::LostResponse,
     );
     assert_eq!(
         setup.process(vec![nth_record(1, nth_body(1))], 30),

@@ -53,7 +53,7 @@ fn a_call_that_was_not_started_is_reported_as_not_started() {
 
 #[test]
 fn the_age_counts_from_the_first_send() {
-    let metadata = format!(r#""retry_attempt":2,"first_sent_time":"{}","message_id""#, format_moment(-3600));
+    let metadata = format!(r#""retry_attempt":2,"first_sent_time":"{}","message_id""#, format_time_at(-3600));
     let setup = Setup::new();
     setup.process(vec![nth_record(1, nth_body(1).replace(r#""message_id""#, &metadata))], 30);
     let processed = Event::Processed {
@@ -66,7 +66,7 @@ fn the_age_counts_from_the_first_send() {
 }
 
 #[test]
-fn an_event_is_reported_only_after_its_confirmed_send() {
+fn an_event_is_reported_only_after_its_send_is_confirmed() {
     let setup = Setup::new().failing(1, busy_error());
     let (before, after) = (Duration::from_secs(1), Duration::from_secs(2));
     let setup = Setup {
@@ -96,7 +96,7 @@ fn a_failed_send_is_reported_instead_of_the_outcome() {
 }
 
 #[test]
-fn no_event_holds_payload_attributes_or_a_targets_text() {
+fn no_event_contains_payloads_attributes_or_target_text() {
     let error = HandlerError::transient(ErrorType::FromTarget(CANARY.to_owned()), CANARY);
     let setup = Setup::new().failing(1, error.clone()).failing(2, error).on(3, Step::PanicInside);
     let canary = |n: usize| {

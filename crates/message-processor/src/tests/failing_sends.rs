@@ -45,7 +45,7 @@ fn a_failing_record_with_ten_attributes_is_handed_off_with_one_of_them_folded() 
 }
 
 #[test]
-fn a_failing_record_that_sqs_would_refuse_is_left_to_the_redrive() {
+fn a_failing_record_that_sqs_would_refuse_is_left_to_be_redriven() {
     let setup = setup_with_two_failures();
     let mut records = ten_records();
     records[3].attributes.insert("a b".to_owned(), Attribute::string("x"));
@@ -131,7 +131,7 @@ fn an_endlessly_throttled_send_is_reported_before_the_deadline() {
 }
 
 #[test]
-fn a_throttle_that_ends_in_time_leaves_nothing_to_report() {
+fn a_send_error_that_ends_in_time_is_not_reported() {
     for (injection, failing) in [
         (Injection::Throttled, vec![1, 2, 3, 4]),
         (Injection::Service, vec![1]),
@@ -166,13 +166,13 @@ fn a_throttled_entry_is_sent_again_without_the_others() {
 }
 
 #[test]
-fn a_lost_response_creates_a_copy_and_is_not_reported_after_a_later_response() {
+fn a_lost_response_creates_a_copy_but_no_failure_if_the_retry_succeeds() {
     let setup = setup_with_two_failures();
     setup.world.fail_sends(
         &setup.intermediate,
         FaultScope::Entry,
         FaultTrigger::Numbers(vec![1]),
-        Injection::LostAnswer,
+        Injection::LostResponse,
     );
     assert_eq!(setup.process(ten_records(), 30), [""; 0]);
     let arrived: Vec<_> = setup.intermediate.receive_all().into_iter().map(|record| record.body).collect();
@@ -180,15 +180,15 @@ fn a_lost_response_creates_a_copy_and_is_not_reported_after_a_later_response() {
 }
 
 #[test]
-fn permanently_lost_answers_are_reported_although_the_hand_offs_arrived() {
+fn hand_offs_without_any_response_are_reported_although_they_arrived() {
     let setup = setup_with_two_failures();
-    setup.world.fail_sends(&setup.intermediate, FaultScope::Request, always(), Injection::LostAnswer);
+    setup.world.fail_sends(&setup.intermediate, FaultScope::Request, always(), Injection::LostResponse);
     assert_eq!(setup.process(ten_records(), 30), ["sqs-3", "sqs-7"], "at least once: a copy, but no loss");
     assert_eq!(setup.intermediate.receive_all().len(), 4, "each record is sent twice, but not more often");
 }
 
 #[test]
-fn silence_doubles_a_hand_off_and_a_redrive_adds_a_third_copy() {
+fn an_unanswered_hand_off_is_sent_twice_and_a_redrive_adds_a_copy() {
     // The maximum in docs/guarantees.md, for one receive: 2 × 1 + 1.
     let world = FunctionWorld::new();
     let intermediate = world.add_queue("intermediate");

@@ -15,7 +15,7 @@ fn a_blip_spends_no_delayed_retry() {
     let setup = Setup::with_policy(TWICE).on(1, Step::Blip(1));
     assert!(setup.process(vec![nth_record(1, nth_body(1))], 30).is_empty());
     assert!(setup.intermediate.sent_contents().is_empty());
-    assert_eq!(setup.handler.called(), [nth_id(1), nth_id(1)]);
+    assert_eq!(setup.handler.called_message_ids(), [nth_id(1), nth_id(1)]);
     let error_type = "Db.Busy".to_owned();
     let event = Event::RetriedImmediately { message_id: nth_id(1), retry_attempt: 0, error_type };
     assert_eq!(immediate_retry_events(&setup), [(100, event)]);
@@ -45,7 +45,7 @@ fn a_panic_is_retried_immediately() {
 }
 
 #[test]
-fn a_permanent_error_or_no_immediate_policy_means_one_call() {
+fn immediate_retries_need_a_policy_and_a_nonpermanent_error() {
     let setup = Setup::new().failing(1, busy_error());
     setup.process(vec![nth_record(1, nth_body(1))], 30);
     assert_eq!(setup.handler.calls().len(), 1);

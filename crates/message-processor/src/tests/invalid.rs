@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::*;
 
-fn with_metadata(more: &str) -> String {
+fn body_with_metadata(more: &str) -> String {
     format!(r#"{{"metadata":{{"message_id":"{}"{more}}},"data":{{}}}}"#, nth_id(1))
 }
 
@@ -35,7 +35,7 @@ fn every_kind_of_invalid_message_gets_a_verdict_and_no_call() {
         (r#"{"metadata":{}"#.to_owned(), format),
         (format!("{} {{}}", nth_body(1)), format),
         (r#"{"metadata":{},"data":{},"d\u0061ta":{}}"#.to_owned(), format),
-        (with_metadata(r#","message_id":"canary""#), format),
+        (body_with_metadata(r#","message_id":"canary""#), format),
         (deep, format),
         ("{}".to_owned(), schema),
         (r#"{"metadata":{},"data":{}}"#.to_owned(), schema),
@@ -44,14 +44,14 @@ fn every_kind_of_invalid_message_gets_a_verdict_and_no_call() {
         (r#"{"metadata":{"message_id":"0191f3a27b1c7d3e8f00000000000001"},"data":{}}"#.to_owned(), schema),
         (nth_body(1).replace(r#"{"n":1}"#, "[1]"), schema),
         (nth_body(1).replace(r#"{"n":1}"#, "null"), schema),
-        (with_metadata(r#","retry_attempt":-1"#), schema),
-        (with_metadata(r#","retry_attempt":1001"#), schema),
-        (with_metadata(r#","retry_attempt":99999999999999999999"#), schema),
-        (with_metadata(r#","retry_attempt":1.0"#), schema),
-        (with_metadata(r#","retry_attempt":"1""#), schema),
-        (with_metadata(r#","redrive_generation":101"#), schema),
-        (with_metadata(r#","first_sent_time":"yesterday""#), schema),
-        (with_metadata(r#","retry_history":{}"#), schema),
+        (body_with_metadata(r#","retry_attempt":-1"#), schema),
+        (body_with_metadata(r#","retry_attempt":1001"#), schema),
+        (body_with_metadata(r#","retry_attempt":99999999999999999999"#), schema),
+        (body_with_metadata(r#","retry_attempt":1.0"#), schema),
+        (body_with_metadata(r#","retry_attempt":"1""#), schema),
+        (body_with_metadata(r#","redrive_generation":101"#), schema),
+        (body_with_metadata(r#","first_sent_time":"yesterday""#), schema),
+        (body_with_metadata(r#","retry_history":{}"#), schema),
     ];
     for (body, code) in cases {
         let setup = Setup::new();
@@ -68,9 +68,9 @@ fn every_kind_of_invalid_message_gets_a_verdict_and_no_call() {
 }
 
 #[test]
-fn a_verdict_has_the_flaw_and_the_source_of_the_message() {
+fn a_verdict_names_the_flaw_and_the_messages_source() {
     let setup = Setup::new();
-    setup.process(vec![nth_record(1, with_metadata(r#","retry_attempt":-1"#))], 30);
+    setup.process(vec![nth_record(1, body_with_metadata(r#","retry_attempt":-1"#))], 30);
     let document = attribute_document(&setup.annotation.only_sent_content().attributes, FAILURE);
     let details = document["details"].as_str().unwrap();
     assert!(details.contains("/metadata/retry_attempt"), "{details}");
@@ -80,10 +80,10 @@ fn a_verdict_has_the_flaw_and_the_source_of_the_message() {
         rest,
         json!({
             "type": "INVALID_MESSAGE_SCHEMA",
-            "failed_at": format_moment(0),
+            "failed_at": format_time_at(0),
             "source_message_id": "sqs-1",
             "source_queue_arn": SOURCE_ARN,
-            "first_sent_time": format_moment(-10),
+            "first_sent_time": format_time_at(-10),
             "verdict": "INVALID_MESSAGE_SCHEMA",
             "stage": "message-processor",
         })
@@ -97,7 +97,7 @@ fn invalid_messages_do_not_affect_others_in_the_batch() {
     records[0].body = "not JSON".to_owned();
     records[9].body = "{}".to_owned();
     assert_eq!(setup.process(records, 30), [""; 0]);
-    assert_eq!(setup.handler.called(), (1..9).map(nth_id).collect::<Vec<_>>());
+    assert_eq!(setup.handler.called_message_ids(), (1..9).map(nth_id).collect::<Vec<_>>());
     assert_eq!(setup.intermediate.only_sent_content().body, nth_body(3));
     let verdicts: Vec<_> = setup.annotation.receive_all().into_iter().map(|record| record.body).collect();
     assert_eq!(verdicts, ["not JSON", "{}"]);
@@ -158,7 +158,7 @@ fn an_invalid_message_of_1_mib_is_sent_on_with_its_verdict() {
 
 /// A typical mistake in a new deployment: bodies without an envelope.
 #[test]
-fn a_batch_of_only_invalid_messages_logs_the_setting() {
+fn a_batch_with_only_invalid_messages_logs_the_setting_to_check() {
     let last_line = |valid: usize| {
         let setup = Setup::new();
         let log = SharedLog::default();

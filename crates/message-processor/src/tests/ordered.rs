@@ -32,11 +32,11 @@ type Environment = MessageProcessor<ScriptedHandler, SpyQueue, VirtualClock, Eve
 
 impl Setup {
     /// Sends messages in this group.
-    fn produce_in(&self, group: &str, numbers: impl IntoIterator<Item = usize>) {
-        self.produce_bodies_in(group, numbers.into_iter().map(|n| (n, nth_body(n))));
+    fn send_to_group(&self, group: &str, numbers: impl IntoIterator<Item = usize>) {
+        self.send_bodies_to_group(group, numbers.into_iter().map(|n| (n, nth_body(n))));
     }
 
-    fn produce_bodies_in(&self, group: &str, bodies: impl IntoIterator<Item = (usize, String)>) {
+    fn send_bodies_to_group(&self, group: &str, bodies: impl IntoIterator<Item = (usize, String)>) {
         let message = |(n, body): (usize, String)| {
             let content = Content {
                 body,
@@ -65,7 +65,7 @@ impl Setup {
     }
 
     /// Receives a batch, processes it, and deletes completed messages. Returns the batch's message numbers.
-    fn turn(&self, environment: &Environment) -> Vec<usize> {
+    fn poll_once(&self, environment: &Environment) -> Vec<usize> {
         let records = self.receive_batch();
         let message_number = |record: &ReceivedMessage| {
             let body: serde_json::Value = serde_json::from_str(&record.body).unwrap();
@@ -82,9 +82,9 @@ impl Setup {
     }
 
     /// Returns the seconds until the next non-empty batch, and its message numbers.
-    fn next_turn(&self, environment: &Environment) -> (u64, Vec<usize>) {
+    fn poll_until_nonempty(&self, environment: &Environment) -> (u64, Vec<usize>) {
         for seconds in 0..100_000 {
-            match self.turn(environment) {
+            match self.poll_once(environment) {
                 numbers if numbers.is_empty() => self.sleep(1),
                 numbers => return (seconds, numbers),
             }
@@ -93,9 +93,9 @@ impl Setup {
     }
 
     /// Returns the message numbers of the next non-empty batch, if it is received within this many seconds.
-    fn next_turn_within(&self, environment: &Environment, seconds: u64) -> Option<Vec<usize>> {
+    fn poll_within(&self, environment: &Environment, seconds: u64) -> Option<Vec<usize>> {
         for _ in 0..seconds {
-            let numbers = self.turn(environment);
+            let numbers = self.poll_once(environment);
             if !numbers.is_empty() {
                 return Some(numbers);
             }
@@ -124,7 +124,7 @@ fn reported_retries(setup: &Setup) -> Vec<(String, u32, bool)> {
 
 /// An unreadable record stops its group only if the function keeps the order.
 #[test]
-fn only_ordered_keeps_the_order_of_a_group() {
+fn only_the_ordered_strategy_keeps_the_order_within_a_group() {
     assert!(setup(10).processor().keeps_order());
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend, Strategy::Visibility] {
         assert!(!Setup { strategy, ..Setup::new() }.processor().keeps_order(), "{strategy}");
@@ -132,43 +132,43 @@ fn only_ordered_keeps_the_order_of_a_group() {
 }
 
 #[test]
-fn calls_of_a_group_are_sequential_and_groups_run_concurrently() {
+fn calls_within_a_group_are_sequential_and_groups_run_concurrently() {
     let setup = (0..4).fold(setup(10), |setup, n| setup.on(n, Step::Take(3)));
-    setup.produce_in("a", [0, 1]);
-    setup.produce_in("b", [2, 3]);
-    assert_eq!(setup.turn(&setup.processor()), [0, 1, 2, 3]);
-    assert_eq!(setup.handler.called(), [nth_id(0), nth_id(2), nth_id(1), nth_id(3)]);
+    setup.send_to_group("a", [0, 1]);
+    setup.send_to_group("b", [2, 3]);
+    assert_eq!(setup.poll_once(&setup.processor()), [0, 1, 2, 3]);
+    assert_eq!(setup.handler.called_message_ids(), [nth_id(0), nth_id(2), nth_id(1), nth_id(3)]);
     assert_eq!(setup.world.elapsed_seconds(), 6);
-    assert_eq!(setup.next_turn_within(&setup.processor(), 600), None, "all messages are deleted");
+    assert_eq!(setup.poll_within(&setup.processor(), 600), None, "all messages are deleted");
 }
 
 #[test]
-fn a_limit_of_one_call_keeps_the_order() {
+fn a_concurrency_limit_of_one_keeps_the_order() {
     let setup = Setup { max_concurrency: 1, ..setup(10).failing(0, busy_error()) };
-    setup.produce_in("a", [0, 1]);
-    setup.produce_in("b", [2, 3]);
-    setup.turn(&setup.processor());
-    assert_eq!(setup.handler.called(), [nth_id(0), nth_id(2), nth_id(3)]);
+    setup.send_to_group("a", [0, 1]);
+    setup.send_to_group("b", [2, 3]);
+    setup.poll_once(&setup.processor());
+    assert_eq!(setup.handler.called_message_ids(), [nth_id(0), nth_id(2), nth_id(3)]);
 }
 
 #[test]
 fn a_failure_stops_its_group_which_returns_in_order_after_the_delay() {
     let setup = setup(10).on(1, Step::Blip(1));
-    setup.produce_in("a", [0, 1, 2, 3]);
-    setup.produce_in("b", [4, 5]);
+    setup.send_to_group("a", [0, 1, 2, 3]);
+    setup.send_to_group("b", [4, 5]);
     let environment = setup.processor();
-    assert_eq!(setup.turn(&environment), [0, 1, 2, 3, 4, 5]);
-    assert_eq!(setup.handler.called(), [nth_id(0), nth_id(4), nth_id(1), nth_id(5)]);
-    assert_eq!(setup.next_turn(&environment), (5, vec![1, 2, 3]));
-    assert_eq!(setup.handler.called()[4..], [nth_id(1), nth_id(2), nth_id(3)]);
+    assert_eq!(setup.poll_once(&environment), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(setup.handler.called_message_ids(), [nth_id(0), nth_id(4), nth_id(1), nth_id(5)]);
+    assert_eq!(setup.poll_until_nonempty(&environment), (5, vec![1, 2, 3]));
+    assert_eq!(setup.handler.called_message_ids()[4..], [nth_id(1), nth_id(2), nth_id(3)]);
 }
 
 #[test]
 fn a_message_that_waited_in_batches_keeps_all_its_attempts() {
     let setup = setup(10).on(0, Step::Blip(3)).failing(1, busy_error());
-    setup.produce_in("a", [0, 1, 2]);
+    setup.send_to_group("a", [0, 1, 2]);
     let environment = setup.processor();
-    let waits: Vec<_> = (0..7).map(|_| setup.next_turn(&environment)).collect();
+    let waits: Vec<_> = (0..7).map(|_| setup.poll_until_nonempty(&environment)).collect();
     let all = vec![0, 1, 2];
     let expected = [(0, all.clone()), (5, all.clone()), (10, all.clone()), (20, all)];
     assert_eq!(waits[..4], expected, "message 0 has its retries, and succeeds");
@@ -181,7 +181,7 @@ fn a_message_that_waited_in_batches_keeps_all_its_attempts() {
     assert_eq!(setup.retry_numbers(1), [0, 1, 2, 3]);
     let verdict = attribute_document(&setup.annotation.only_sent_content().attributes, FAILURE);
     assert_eq!((&verdict["verdict"], &verdict["attempts"]), (&json!("RETRY_ATTEMPT_EXCEEDED"), &json!(3)));
-    assert_eq!(setup.next_turn(&environment), (0, vec![2]), "the group continues");
+    assert_eq!(setup.poll_until_nonempty(&environment), (0, vec![2]), "the group continues");
     assert_eq!(setup.retry_numbers(2), [0]);
 }
 
@@ -189,8 +189,8 @@ fn a_message_that_waited_in_batches_keeps_all_its_attempts() {
 fn a_new_environment_continues_the_count_only_for_batches_of_one() {
     let calls = |batch_size| {
         let setup = setup(batch_size).failing(0, busy_error());
-        setup.produce_in("a", [0]);
-        let waits: Vec<_> = (0..3).map(|_| setup.next_turn(&setup.processor()).0).collect();
+        setup.send_to_group("a", [0]);
+        let waits: Vec<_> = (0..3).map(|_| setup.poll_until_nonempty(&setup.processor()).0).collect();
         (waits, setup.retry_numbers(0))
     };
     assert_eq!(calls(10), (vec![0, 5, 5], vec![0, 0, 0]));
@@ -203,9 +203,9 @@ fn the_age_limit_counts_from_the_first_receive_not_the_send() {
         "backoff":{"kind":"fixed","delay_seconds":900,"jitter":"none"}}"#;
     let setup = Setup { policy: Policy::from_json(hour).unwrap(), ..setup(1).failing(0, busy_error()) };
     let setup = setup.failing(1, busy_error());
-    setup.produce_in("a", [0, 1]);
+    setup.send_to_group("a", [0, 1]);
     let environment = setup.processor();
-    let waits: Vec<_> = (0..10).map(|_| setup.next_turn(&environment)).collect();
+    let waits: Vec<_> = (0..10).map(|_| setup.poll_until_nonempty(&environment)).collect();
     let expected = |n, first| [first, 900, 900, 900, 900].map(|seconds| (seconds, vec![n]));
     assert_eq!(waits[..5], expected(0, 0));
     assert_eq!(waits[5..], expected(1, 0), "the message behind it has its own hour");
@@ -217,66 +217,66 @@ fn the_age_limit_counts_from_the_first_receive_not_the_send() {
 #[test]
 fn a_message_whose_verdict_is_refused_is_given_up_after_its_next_call() {
     let setup = setup(10).failing(0, busy_error());
-    setup.produce_in("a", [0]);
+    setup.send_to_group("a", [0]);
     let environment = setup.processor();
-    (0..3).for_each(|_| drop(setup.next_turn(&environment)));
+    (0..3).for_each(|_| drop(setup.poll_until_nonempty(&environment)));
     setup.world.fail_sends(
         &setup.annotation,
         FaultScope::Request,
         FaultTrigger::Chance(1.0),
         Injection::Throttled,
     );
-    setup.next_turn(&environment);
+    setup.poll_until_nonempty(&environment);
     setup.world.sqs.set_faults(FaultPlan::default());
-    setup.next_turn(&environment);
+    setup.poll_until_nonempty(&environment);
     assert_eq!(setup.retry_numbers(0), [0, 1, 2, 3, 4], "its attempts do not start from zero");
-    assert_eq!(setup.next_turn_within(&environment, 600), None);
+    assert_eq!(setup.poll_within(&environment, 600), None);
 }
 
 #[test]
-fn a_permanent_error_is_given_up_immediately_and_the_group_continues() {
+fn a_permanent_error_causes_an_immediate_verdict_and_the_group_continues() {
     let setup = setup(10).failing(0, HandlerError::permanent("Gone", "for good"));
-    setup.produce_in("a", [0, 1]);
+    setup.send_to_group("a", [0, 1]);
     let environment = setup.processor();
-    assert_eq!(setup.turn(&environment), [0, 1]);
+    assert_eq!(setup.poll_once(&environment), [0, 1]);
     assert_eq!(
-        setup.handler.called(),
+        setup.handler.called_message_ids(),
         [nth_id(0)],
         "message 1 waits until the send of the verdict is confirmed"
     );
     assert_eq!(setup.annotation.only_sent_content().body, nth_body(0));
-    assert_eq!(setup.next_turn(&environment), (0, vec![1]));
-    assert_eq!(setup.handler.called(), [nth_id(0), nth_id(1)]);
+    assert_eq!(setup.poll_until_nonempty(&environment), (0, vec![1]));
+    assert_eq!(setup.handler.called_message_ids(), [nth_id(0), nth_id(1)]);
 }
 
 #[test]
 fn a_call_that_was_not_made_stops_its_group() {
     let setup = setup(10).on(1, Step::FailThenNotStart);
-    setup.produce_in("a", [0]);
-    setup.produce_in("b", [1, 2]);
+    setup.send_to_group("a", [0]);
+    setup.send_to_group("b", [1, 2]);
     let environment = setup.processor();
-    setup.turn(&environment);
-    assert_eq!(setup.handler.called(), [nth_id(0), nth_id(1)]);
-    assert_eq!(setup.next_turn(&environment), (0, vec![1, 2]));
+    setup.poll_once(&environment);
+    assert_eq!(setup.handler.called_message_ids(), [nth_id(0), nth_id(1)]);
+    assert_eq!(setup.poll_until_nonempty(&environment), (0, vec![1, 2]));
 }
 
 #[test]
 fn only_the_failed_message_of_a_group_is_reported() {
     for batch_size in [1, 10] {
         let setup = setup(batch_size).failing(0, busy_error());
-        setup.produce_in("a", [0, 1]);
+        setup.send_to_group("a", [0, 1]);
         let environment = setup.processor();
-        (0..3).for_each(|_| drop(setup.next_turn(&environment)));
+        (0..3).for_each(|_| drop(setup.poll_until_nonempty(&environment)));
         assert_eq!(reported_retries(&setup), [1, 2, 3].map(|retry| (nth_id(0), retry, true)), "{batch_size}");
     }
 }
 
 /// If calls for completed messages were remembered, they would displace those for failed messages.
 #[test]
-fn calls_of_completed_messages_are_forgotten() {
+fn calls_for_completed_messages_are_forgotten() {
     let setup = setup(10).on(0, Step::Blip(1)).failing(1, HandlerError::permanent("Gone", "for good"));
-    setup.produce_in("a", [0]);
-    setup.produce_in("b", [1]);
+    setup.send_to_group("a", [0]);
+    setup.send_to_group("b", [1]);
     let environment = setup.processor();
     for seconds in [5, 180, 0] {
         // No message is deleted.
@@ -291,39 +291,39 @@ fn calls_of_completed_messages_are_forgotten() {
 #[test]
 fn a_cut_off_message_is_retried_before_its_successors() {
     let setup = setup(10).on(0, Step::Hang);
-    setup.produce_in("a", [0, 1]);
+    setup.send_to_group("a", [0, 1]);
     let environment = setup.processor();
-    assert_eq!(setup.turn(&environment), [0, 1]);
-    assert_eq!(setup.next_turn(&environment), (5, vec![0, 1]));
-    assert_eq!(setup.handler.called(), [nth_id(0), nth_id(0)]);
+    assert_eq!(setup.poll_once(&environment), [0, 1]);
+    assert_eq!(setup.poll_until_nonempty(&environment), (5, vec![0, 1]));
+    assert_eq!(setup.handler.called_message_ids(), [nth_id(0), nth_id(0)]);
 }
 
 #[test]
-fn a_target_that_is_down_holds_each_group_without_attempts_or_dead_letters() {
+fn an_outage_holds_each_group_and_causes_no_dead_letters() {
     let down = HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503");
     let failing = (0..40).fold(setup(1), |setup, n| setup.failing(n, down.clone()));
     let policy = Strategy::Ordered.definition().parse_policy("{}").unwrap();
     let mut setup = Setup { policy, ..failing };
     for n in 0..20 {
-        setup.produce_in(&format!("group-{n}"), [n, n + 20]);
+        setup.send_to_group(&format!("group-{n}"), [n, n + 20]);
     }
     let environment = setup.processor();
     let mut turns = 0;
     while setup.world.elapsed_seconds() < 12 * 3600 {
-        turns += setup.next_turn(&environment).1.len();
+        turns += setup.poll_until_nonempty(&environment).1.len();
     }
     let calls = setup.handler.calls().len();
     assert!(calls < turns / 3, "{calls} calls in {turns} turns: most are holds");
     assert!(
-        setup.handler.called().iter().all(|called| (0..20).any(|n| *called == nth_id(n))),
+        setup.handler.called_message_ids().iter().all(|called| (0..20).any(|n| *called == nth_id(n))),
         "calls are in order"
     );
     assert_eq!(setup.annotation.sent_contents(), []);
 
     setup.handler.steps.clear();
     let environment = setup.processor();
-    while setup.next_turn_within(&environment, 2000).is_some() {}
-    let last: Vec<_> = setup.handler.called()[calls..].to_vec();
+    while setup.poll_within(&environment, 2000).is_some() {}
+    let last: Vec<_> = setup.handler.called_message_ids()[calls..].to_vec();
     assert_eq!(last.len(), 40, "each message is done exactly once");
 }
 
@@ -333,9 +333,9 @@ fn run_until_all_given_up(policy: &str, quiet_seconds: u64) -> i64 {
     let down = HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503");
     let failing = (0..20).fold(setup(1), |setup, n| setup.failing(n, down.clone()));
     let setup = Setup { policy: Strategy::Ordered.definition().parse_policy(policy).unwrap(), ..failing };
-    (0..20).for_each(|n| setup.produce_in(&format!("group-{n}"), [n]));
+    (0..20).for_each(|n| setup.send_to_group(&format!("group-{n}"), [n]));
     let environment = setup.processor();
-    while setup.next_turn_within(&environment, quiet_seconds).is_some() {}
+    while setup.poll_within(&environment, quiet_seconds).is_some() {}
     let verdicts = setup.annotation.sent_contents();
     assert_eq!(verdicts.len(), 20);
     for verdict in verdicts {

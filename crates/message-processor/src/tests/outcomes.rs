@@ -19,10 +19,10 @@ fn failure_document(error: HandlerError) -> Value {
 /// Returns the members common to all hand-offs of record 1, plus `more`.
 fn expected_failure(more: Value) -> Value {
     let mut document = json!({
-        "failed_at": format_moment(0),
+        "failed_at": format_time_at(0),
         "source_message_id": "sqs-1",
         "source_queue_arn": SOURCE_ARN,
-        "first_sent_time": format_moment(-10),
+        "first_sent_time": format_time_at(-10),
     });
     let Value::Object(more) = more else { panic!("{more}") };
     document.as_object_mut().unwrap().extend(more);
@@ -60,7 +60,7 @@ fn only_a_failed_call_names_the_called_function() {
 }
 
 /// Returns the log location in a hand-off: the request id, the log stream, and the start and end times.
-fn logs(content: &Content) -> Option<(Option<String>, String, String, String)> {
+fn handed_off_log_location(content: &Content) -> Option<(Option<String>, String, String, String)> {
     let document = attribute_document(&content.attributes, FAILURE);
     let logs = document.get("last_attempt_logs")?;
     let text = |member: &str| logs[member].as_str().unwrap_or_default().to_owned();
@@ -89,12 +89,12 @@ fn only_a_failed_call_has_a_log_location() {
             Some((
                 Some(id.to_owned()),
                 "s".to_owned(),
-                format_moment(began + from),
-                format_moment(began + to),
+                format_time_at(began + from),
+                format_time_at(began + to),
             ))
         };
         assert_eq!(
-            sent.iter().map(logs).collect::<Vec<_>>(),
+            sent.iter().map(handed_off_log_location).collect::<Vec<_>>(),
             [
                 expected(ids[0], 0, 0),
                 expected(ids[1], 0, 2),
@@ -136,7 +136,7 @@ fn a_cut_off_immediate_retry_keeps_the_previous_calls_log_location() {
         setup.world.seen.log_location = location;
         setup.process(vec![nth_record(0, nth_body(0))], 30);
         assert_eq!(setup.handler.calls().len(), 2);
-        let (id, ..) = logs(&setup.intermediate.sent_contents()[0]).unwrap();
+        let (id, ..) = handed_off_log_location(&setup.intermediate.sent_contents()[0]).unwrap();
         assert_eq!(id.as_deref(), Some("call-1"));
     }
 }
@@ -151,21 +151,24 @@ fn an_immediate_retry_that_reaches_no_function_has_our_own_log_location() {
     setup.world.seen.log_location = location.with_request_id(Some("ours"));
     setup.process(vec![nth_record(0, nth_body(0))], 30);
     assert_eq!(setup.handler.calls().len(), 2);
-    let (id, ..) = logs(&setup.intermediate.sent_contents()[0]).unwrap();
+    let (id, ..) = handed_off_log_location(&setup.intermediate.sent_contents()[0]).unwrap();
     assert_eq!(id.as_deref(), Some("ours"));
 }
 
 #[test]
-fn a_not_now_answer_has_a_log_location_and_a_held_message_none() {
+fn a_not_now_response_has_a_log_location_but_a_held_message_has_none() {
     let down = || HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503");
     let mut setup = (0..11).fold(Setup::new(), |setup, n| setup.failing(n, down()));
     let location = LogLocation::in_stream(Some("/aws/lambda/mp".to_owned()), Some("s".to_owned()));
     setup.world.seen.log_location = location.with_request_id(Some("ours"));
     setup.max_concurrency = 1;
     setup.process((0..10).map(|n| nth_record(n, nth_body(n))).collect(), 30);
-    let now = || format_moment(0);
+    let now = || format_time_at(0);
     let call_logs = Some((Some("ours".to_owned()), "s".to_owned(), now(), now()));
-    assert_eq!(setup.intermediate.sent_contents().iter().map(logs).collect::<Vec<_>>(), vec![call_logs; 10]);
+    assert_eq!(
+        setup.intermediate.sent_contents().iter().map(handed_off_log_location).collect::<Vec<_>>(),
+        vec![call_logs; 10]
+    );
     setup.process(vec![nth_record(10, nth_body(10))], 30);
     assert_eq!(
         (setup.handler.calls().len(), setup.source.sent_contents().len()),
@@ -184,7 +187,7 @@ fn a_success_sends_nothing_and_reports_nothing() {
 }
 
 #[test]
-fn an_empty_batch_is_done() {
+fn an_empty_batch_succeeds_without_events() {
     let setup = Setup::new();
     assert_eq!(setup.process(Vec::new(), 30), [""; 0]);
     assert!(setup.world.seen.events().is_empty());
@@ -215,7 +218,7 @@ fn a_handler_gets_the_id_as_the_producer_wrote_it() {
     let setup = Setup::new();
     let id = "6F1C0D3E-8A55-4C8E-9A3F-2B1D7E5F9A01";
     setup.process(vec![nth_record(1, format!(r#"{{"metadata":{{"message_id":"{id}"}},"data":{{}}}}"#))], 30);
-    assert_eq!(setup.handler.called(), [id]);
+    assert_eq!(setup.handler.called_message_ids(), [id]);
 }
 
 #[test]
@@ -227,7 +230,7 @@ fn a_transient_error_is_handed_off() {
 }
 
 #[test]
-fn an_http_status_is_handed_off_by_its_name() {
+fn an_http_status_is_handed_off_as_an_error_type() {
     assert_eq!(
         failure_document(HandlerError::transient(ErrorType::HttpStatus(500), "HTTP 500")),
         expected_failure(json!({ "type": "HttpStatus.500", "details": "HTTP 500", "kind": "transient" }))
@@ -235,7 +238,7 @@ fn an_http_status_is_handed_off_by_its_name() {
 }
 
 #[test]
-fn a_targets_own_delay_is_handed_off_as_a_hold_up_to_a_tenth_longer() {
+fn a_targets_delay_is_handed_off_as_a_hold_up_to_10_percent_longer() {
     let refused = |asked| HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503").retry_after(asked);
     for (asked, written) in
         [(Duration::from_millis(29_001), 31), (Duration::from_secs(30), 32), (Duration::ZERO, 2)]
@@ -244,7 +247,7 @@ fn a_targets_own_delay_is_handed_off_as_a_hold_up_to_a_tenth_longer() {
             failure_document(refused(asked)),
             expected_failure(json!({
                 "type": "HttpStatus.503", "details": "HTTP 503", "kind": "held", "retry_after_seconds": written,
-                "held_since": format_moment(0), "outage_failures": 1,
+                "held_since": format_time_at(0), "outage_failures": 1,
             }))
         );
     }
@@ -258,7 +261,7 @@ fn a_delay_for_one_message_is_handed_off_as_its_own_hold() {
         failure_document(locked.retry_after(Duration::from_millis(29_001))),
         expected_failure(json!({
             "type": "HttpStatus.423", "details": "HTTP 423", "kind": "held", "retry_after_seconds": 30,
-            "held_since": format_moment(0), "outage_failures": 0,
+            "held_since": format_time_at(0), "outage_failures": 0,
         }))
     );
 }
@@ -287,7 +290,7 @@ fn a_permanent_error_is_handed_off() {
 }
 
 #[test]
-fn a_snooze_is_handed_off_rounded_up() {
+fn a_snooze_is_rounded_up_and_handed_off() {
     let error = HandlerError::snooze("Shop.Closed", "opens at 8", Duration::new(59, 1));
     assert_eq!(
         failure_document(error),
@@ -338,7 +341,7 @@ fn a_hand_off_keeps_body_attributes_group_and_trace() {
     assert_eq!(document["source_queue_arn"], source_arn(&source));
     assert_eq!(
         document["first_sent_time"],
-        format_moment(0),
+        format_time_at(0),
         "the time of the send to the source queue, not of the hand-off"
     );
 }
@@ -349,7 +352,7 @@ fn source_arn(source: &SpyQueue) -> &str {
 }
 
 #[test]
-fn a_panic_fails_only_its_own_record_and_its_message_is_discarded() {
+fn a_panic_fails_only_its_own_record_and_its_text_is_discarded() {
     for step in [Step::PanicAtOnce, Step::PanicInside] {
         for max_concurrency in [1, 3, 10] {
             let setup = Setup { max_concurrency, ..Setup::new().on(4, step.clone()) };

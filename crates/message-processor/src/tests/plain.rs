@@ -14,13 +14,13 @@ fn sqs_id(n: usize) -> String {
     format!("00000000-0000-4000-9000-{n:012}")
 }
 
-fn plain(n: usize, body: &str) -> ReceivedMessage {
+fn plain_record(n: usize, body: &str) -> ReceivedMessage {
     ReceivedMessage { sqs_message_id: sqs_id(n), ..nth_record(n, body) }
 }
 
 fn plain_record_with_attributes(n: usize, attributes: &[(&str, &str)]) -> ReceivedMessage {
     let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), Attribute::string(*value)));
-    ReceivedMessage { attributes: attributes.collect(), ..plain(n, CANARY) }
+    ReceivedMessage { attributes: attributes.collect(), ..plain_record(n, CANARY) }
 }
 
 fn setup_with_optional_envelope() -> Setup {
@@ -47,7 +47,7 @@ fn a_handler_gets_a_plain_message_unchanged_with_its_id() {
     let uuid = Uuid::new_v5(&NAMESPACE, b"o-17").to_string();
     let named = format!(r#"{{"message_id":"{}","retry_attempt":2,"redrive_generation":1}}"#, nth_id(3));
     let records = vec![
-        plain(1, "x"),
+        plain_record(1, "x"),
         plain_record_with_attributes(2, &[("OrderId", "o-17")]),
         plain_record_with_attributes(3, &[(REDELIVER, &named), ("a", "b")]),
     ];
@@ -67,7 +67,8 @@ fn a_plain_message_is_handed_off_with_its_id() {
     let uuid = Uuid::new_v5(&NAMESPACE, b"o-17").to_string();
     let setup = setup_with_optional_envelope().failing_all(&busy_error(), [uuid.clone(), sqs_id(2)]);
     assert_eq!(
-        setup.process(vec![plain_record_with_attributes(1, &[("OrderId", "o-17")]), plain(2, "x")], 30),
+        setup
+            .process(vec![plain_record_with_attributes(1, &[("OrderId", "o-17")]), plain_record(2, "x")], 30),
         [""; 0]
     );
     let [first, second] = setup.intermediate.sent_contents().try_into().unwrap();
@@ -96,7 +97,7 @@ fn a_plain_messages_redeliver_attribute_is_handed_off_unchanged() {
 fn a_plain_message_with_nine_attributes_is_handed_off_without_its_id() {
     let attributes = |count: usize| (0..count).map(|n| (format!("a{n}"), Attribute::string("x"))).collect();
     let setup = setup_with_optional_envelope().failing_all(&busy_error(), [sqs_id(1), sqs_id(2), sqs_id(3)]);
-    let record = |n, count| ReceivedMessage { attributes: attributes(count), ..plain(n, "x") };
+    let record = |n, count| ReceivedMessage { attributes: attributes(count), ..plain_record(n, "x") };
     assert_eq!(setup.process(vec![record(1, 8), record(2, 9), record(3, 10)], 30), [""; 0]);
     let [eight, nine, ten] = setup.intermediate.sent_contents().try_into().unwrap();
     assert_eq!((eight.attributes.len(), eight.attributes.contains_key(REDELIVER)), (10, true));
@@ -106,16 +107,17 @@ fn a_plain_message_with_nine_attributes_is_handed_off_without_its_id() {
 }
 
 #[test]
-fn an_invalid_plain_message_is_given_up_and_the_others_are_done() {
+fn an_invalid_plain_message_gets_a_verdict_and_the_others_are_processed() {
     let body = DataSchema::new(r#"{"required":["order"]}"#).unwrap();
     let schema =
         MessageSchema::default().with_plain(PlainMessages { body: Some(body), ..Default::default() });
     let setup = Setup { schema, ..Setup::new() };
     let forged = plain_record_with_attributes(3, &[(REDELIVER, "forged")]);
     let forged = ReceivedMessage { body: r#"{"order":1}"#.to_owned(), ..forged };
-    let records = vec![plain(1, "x"), plain(2, "{}"), forged, plain(4, r#"{"order":1}"#)];
+    let records =
+        vec![plain_record(1, "x"), plain_record(2, "{}"), forged, plain_record(4, r#"{"order":1}"#)];
     assert_eq!(setup.process(records, 30), [""; 0]);
-    assert_eq!(setup.handler.called(), [sqs_id(4)]);
+    assert_eq!(setup.handler.called_message_ids(), [sqs_id(4)]);
     let verdicts = setup.annotation.sent_contents();
     let documents: Vec<_> =
         verdicts.iter().map(|sent| attribute_document(&sent.attributes, FAILURE)).collect();
@@ -132,7 +134,7 @@ fn a_message_that_stays_on_its_queue_is_given_up_with_its_id() {
     let error = HandlerError::permanent("Order.Unknown", "no");
     let setup = Setup { strategy: Strategy::Visibility, ..setup_with_optional_envelope() }
         .failing_all(&error, [sqs_id(1)]);
-    setup.process(vec![plain(1, "x")], 30);
+    setup.process(vec![plain_record(1, "x")], 30);
     let verdict = setup.annotation.only_sent_content();
     assert_eq!(redeliver_attribute(&verdict.attributes), format!(r#"{{"message_id":"{}"}}"#, sqs_id(1)));
     assert_eq!(attribute_document(&verdict.attributes, FAILURE)["verdict"], json!("NON_RETRYABLE_ERROR"));
@@ -143,13 +145,13 @@ fn a_message_that_stays_on_its_queue_is_given_up_with_its_id() {
 fn a_plain_message_is_resent_directly_in_the_same_form() {
     let direct = Setup { strategy: Strategy::DirectResend, ..setup_with_optional_envelope() }
         .failing_all(&busy_error(), [sqs_id(1)]);
-    direct.process(vec![plain(1, "x")], 30);
+    direct.process(vec![plain_record(1, "x")], 30);
     let sent = direct.source.only_sent_content();
     assert_eq!(sent.body, "x");
     let written = attribute_document(&sent.attributes, REDELIVER);
     assert_eq!((&written["message_id"], &written["retry_attempt"]), (&json!(sqs_id(1)), &json!(1)));
     let delayed = setup_with_optional_envelope().failing_all(&busy_error(), [sqs_id(1)]);
-    delayed.process(vec![plain(1, "x")], 30);
+    delayed.process(vec![plain_record(1, "x")], 30);
     let delayed = delayed.run_failed_message_processor();
     assert_eq!(delayed.source.only_sent_content().attributes, sent.attributes);
 }

@@ -14,7 +14,7 @@ fn forged_attributes() -> Attributes {
     ])
 }
 
-fn tenant() -> Attributes {
+fn tenant_attributes() -> Attributes {
     Attributes::from([("tenant".to_owned(), Attribute::string("acme"))])
 }
 
@@ -24,7 +24,7 @@ fn a_handler_does_not_see_a_forged_failure() {
     setup
         .process(vec![ReceivedMessage { attributes: forged_attributes(), ..nth_record(1, nth_body(1)) }], 30);
     let call = setup.handler.calls().pop().unwrap();
-    assert_eq!((call.attributes, call.redrive_generation), (tenant(), 0));
+    assert_eq!((call.attributes, call.redrive_generation), (tenant_attributes(), 0));
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn a_hand_off_replaces_a_forged_failure() {
     assert_eq!((&document["type"], &document["kind"]), (&"Db.Busy".into(), &"transient".into()));
     assert!(!document.to_string().contains(CANARY));
     assert_eq!(document["new_generation"], serde_json::Value::Null);
-    assert_eq!(strip_own_attributes(&sent.attributes), tenant());
+    assert_eq!(strip_own_attributes(&sent.attributes), tenant_attributes());
 }
 
 #[test]

@@ -128,7 +128,7 @@ fn without_a_tracer_a_message_keeps_its_last_recorded_attempt() {
 }
 
 #[test]
-fn a_continued_trace_is_the_producers_or_the_last_attempts() {
+fn an_attempt_continues_the_trace_of_its_producer_or_last_attempt() {
     let mut setup = Setup::new();
     setup.world.seen.enable_tracing(true);
     let records = vec![
@@ -146,7 +146,7 @@ fn a_continued_trace_is_the_producers_or_the_last_attempts() {
 }
 
 #[test]
-fn an_unsampled_trace_is_not_recorded_but_propagated() {
+fn an_unsampled_trace_is_propagated_but_not_recorded() {
     let setup = traced_setup().failing(1, busy_error());
     setup.process(vec![record_from_producer(UNSAMPLED, nth_record(1, nth_body(1)))], 30);
     assert_eq!(setup.world.seen.take_spans(), []);
@@ -214,7 +214,7 @@ fn on_a_queue_that_counts_attempts_each_receive_is_linked_to_the_previous_one() 
 }
 
 /// Returns the error, start and end of each span with this name. The times are in seconds since the start of the test.
-fn times(spans: &[Span<'static>], name: &str) -> Vec<(Option<String>, i64, i64)> {
+fn errors_and_times(spans: &[Span<'static>], name: &str) -> Vec<(Option<String>, i64, i64)> {
     let seconds = |time: Timestamp| (time - start_time()).num_seconds();
     let error_and_times =
         |span: &&Span| (span.error.as_deref().map(str::to_owned), seconds(span.start), seconds(span.end));
@@ -228,13 +228,15 @@ fn an_attempt_and_its_call_have_their_own_times_even_if_cut_off() {
     setup.max_concurrency = 1;
     setup.process((1..5).map(|n| nth_record(n, nth_body(n))).collect(), 30);
     let spans = setup.world.seen.take_spans();
-    let [.., (timeout, began, ended)] = &times(&spans, "process source")[..] else { panic!("{spans:#?}") };
+    let [.., (timeout, began, ended)] = &errors_and_times(&spans, "process source")[..] else {
+        panic!("{spans:#?}")
+    };
     assert_eq!((timeout.as_deref(), *began), (Some("Timeout"), 5));
     assert!(*ended > 20, "{ended}");
     let expected =
         [(None, 0, 3), (Some("Db.Busy".to_owned()), 3, 5), (Some("Timeout".to_owned()), 5, *ended)];
-    assert_eq!(times(&spans, "process source"), expected, "the last message was not called");
-    assert_eq!(times(&spans, "handle"), expected);
+    assert_eq!(errors_and_times(&spans, "process source"), expected, "the last message was not called");
+    assert_eq!(errors_and_times(&spans, "handle"), expected);
 }
 
 #[test]
@@ -249,7 +251,7 @@ fn the_target_receives_the_span_of_each_call() {
 }
 
 #[test]
-fn a_call_has_the_span_of_its_target_with_the_status_as_its_error() {
+fn the_handler_describes_the_call_span_and_the_status_is_its_error() {
     let mut setup =
         traced_setup().failing(1, HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503"));
     let method = ("http.request.method", "POST".into());
@@ -263,7 +265,7 @@ fn a_call_has_the_span_of_its_target_with_the_status_as_its_error() {
 }
 
 #[test]
-fn a_targets_own_error_type_is_in_no_span() {
+fn no_span_contains_a_targets_own_error_type() {
     let error = ErrorType::FromTarget(CANARY.to_owned());
     let setup = traced_setup().failing(1, HandlerError::transient(error, CANARY));
     setup.process(vec![nth_record(1, nth_body(1))], 30);
@@ -291,7 +293,7 @@ fn a_batch_is_recorded_if_one_of_its_messages_is_sampled() {
     let spans = setup.world.seen.take_spans();
     assert_eq!(spans_named(&spans, "process source").len(), 1);
     let batch = only_span(&spans, "receive source").context;
-    assert_eq!(setup.world.seen.tracer.as_ref().unwrap().batch_of_line(), Some(batch));
+    assert_eq!(setup.world.seen.tracer.as_ref().unwrap().batch_for_log_line(), Some(batch));
 }
 
 #[test]
@@ -332,7 +334,7 @@ fn a_probe_is_recorded_as_an_event_in_its_call_span() {
 #[test]
 fn an_attempts_span_has_its_generation_and_held_seconds() {
     let setup = traced_setup();
-    let since = format_moment(-2000);
+    let since = format_time_at(-2000);
     let held = format!(
         r#"{{"metadata":{{"message_id":"{}","redrive_generation":2,"held_since":"{since}","held_seconds":700}},"data":{{}}}}"#,
         nth_id(1)
@@ -352,7 +354,7 @@ fn an_attempts_span_has_its_generation_and_held_seconds() {
 }
 
 #[test]
-fn a_function_exposes_the_tracer_of_its_observer() {
+fn a_function_exposes_its_observers_tracer() {
     let setup = traced_setup();
     assert!(setup.processor().tracer().is_some());
 }
@@ -360,7 +362,7 @@ fn a_function_exposes_the_tracer_of_its_observer() {
 #[test]
 fn a_message_that_came_back_is_linked_to_the_attempt_in_its_final_record() {
     let setup = traced_setup().failing(1, busy_error());
-    let mut record = came_back::came_back(&Attributes::new());
+    let mut record = came_back::redriven_record(&Attributes::new());
     record.body = record.body.replace(
         r#""retry_attempt""#,
         &format!(r#""last_attempt_traceparent":"{UNSAMPLED}","retry_attempt""#),

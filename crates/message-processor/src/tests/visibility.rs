@@ -20,7 +20,7 @@ fn setup() -> Setup {
 
 impl Setup {
     /// Sends the n-th message to the source queue.
-    fn produce(&self, n: usize, attributes: Attributes) {
+    fn send_nth_message(&self, n: usize, attributes: Attributes) {
         let content = Content { body: nth_body(n), attributes, ..Content::default() };
         let outgoing = redeliver_core::message::OutgoingMessage::new(content).unwrap();
         let sent = async {
@@ -40,7 +40,7 @@ impl Setup {
     }
 
     /// Returns the seconds until the message is visible again, and the record received then.
-    fn hidden_message(&self) -> (u64, ReceivedMessage) {
+    fn wait_until_visible(&self) -> (u64, ReceivedMessage) {
         for seconds in 0.. {
             if let Some(record) = self.receive().pop() {
                 return (seconds, record);
@@ -54,17 +54,17 @@ impl Setup {
 #[test]
 fn a_message_is_hidden_for_its_delays_and_then_given_up() {
     let setup = setup().failing(1, busy_error());
-    setup.produce(1, producer_attributes());
+    setup.send_nth_message(1, producer_attributes());
     let first = setup.receive();
     assert_eq!(
         setup.process(first.clone(), 30),
         [first[0].sqs_message_id.clone()],
         "the record is reported as failed"
     );
-    let (seconds, second) = setup.hidden_message();
+    let (seconds, second) = setup.wait_until_visible();
     assert_eq!((seconds, second.receive_count), (40, 2));
     assert_eq!(setup.process(vec![second.clone()], 30), [second.sqs_message_id]);
-    let (seconds, third) = setup.hidden_message();
+    let (seconds, third) = setup.wait_until_visible();
     assert_eq!((seconds, third.receive_count), (600, 3));
     assert!(
         setup.process(vec![third.clone()], 30).is_empty(),
@@ -82,10 +82,10 @@ fn a_message_is_hidden_for_its_delays_and_then_given_up() {
             "type": "Db.Busy",
             "details": "come later",
             "kind": "transient",
-            "failed_at": format_moment(640),
+            "failed_at": format_time_at(640),
             "source_message_id": third.sqs_message_id,
             "source_queue_arn": setup.source.queue.arn(),
-            "first_sent_time": format_moment(0),
+            "first_sent_time": format_time_at(0),
             "from_producer": true,
             "verdict": "RETRY_ATTEMPT_EXCEEDED",
             "stage": "message-processor",
@@ -101,7 +101,7 @@ fn a_message_is_hidden_for_its_delays_and_then_given_up() {
 #[test]
 fn a_hidden_message_is_reported_with_its_error_and_delay() {
     let setup = setup().failing(1, busy_error());
-    setup.produce(1, Attributes::new());
+    setup.send_nth_message(1, Attributes::new());
     setup.process(setup.receive(), 30);
     let scheduled = Event::RetryScheduled {
         message_id: nth_id(1),
@@ -119,7 +119,7 @@ fn a_hidden_message_is_reported_with_its_error_and_delay() {
 fn success_and_failure_in_one_batch_are_independent() {
     let setup = setup().failing(2, busy_error()).failing(3, HandlerError::permanent("Gone", "for good"));
     for n in 1..=3 {
-        setup.produce(n, Attributes::new());
+        setup.send_nth_message(n, Attributes::new());
     }
     let records = setup.receive();
     let failing: Vec<_> = records
@@ -133,7 +133,7 @@ fn success_and_failure_in_one_batch_are_independent() {
 }
 
 #[test]
-fn a_failed_visibility_change_leaves_the_queues_own_timeout() {
+fn after_a_failed_visibility_change_the_queues_own_timeout_applies() {
     let rule = |when, injection| FaultRule {
         action: SqsAction::ChangeMessageVisibilityBatch,
         queue: None,
@@ -143,7 +143,7 @@ fn a_failed_visibility_change_leaves_the_queues_own_timeout() {
     };
     let fails = |when| {
         let setup = setup().failing(1, busy_error());
-        setup.produce(1, Attributes::new());
+        setup.send_nth_message(1, Attributes::new());
         let records = setup.receive();
         let plan = FaultPlan::new(1).with_rule(rule(when, Injection::Throttled));
         setup.world.sqs.set_faults(plan);
@@ -165,7 +165,7 @@ fn a_failed_visibility_change_leaves_the_queues_own_timeout() {
         .any(|event| matches!(event, Event::NotConfirmed { send: "visibility", .. }));
     assert!(not_confirmed);
     always.world.sqs.set_faults(FaultPlan::new(1));
-    let (_, again) = always.hidden_message();
+    let (_, again) = always.wait_until_visible();
     assert_eq!(always.world.elapsed_seconds(), 180, "the visibility timeout of the receive");
     assert_eq!(again.receive_count, 2);
 }
@@ -173,7 +173,7 @@ fn a_failed_visibility_change_leaves_the_queues_own_timeout() {
 #[test]
 fn a_verdict_that_is_not_confirmed_leaves_the_message_on_its_queue() {
     let setup = setup().failing(1, HandlerError::permanent("Gone", ""));
-    setup.produce(1, Attributes::new());
+    setup.send_nth_message(1, Attributes::new());
     let records = setup.receive();
     let id = records[0].sqs_message_id.clone();
     setup.world.fail_sends(
@@ -188,7 +188,7 @@ fn a_verdict_that_is_not_confirmed_leaves_the_message_on_its_queue() {
 #[test]
 fn a_verdict_folds_one_of_ten_attributes() {
     let setup = setup().failing(1, HandlerError::permanent("Gone", ""));
-    setup.produce(1, ten_attributes());
+    setup.send_nth_message(1, ten_attributes());
     assert!(setup.process(setup.receive(), 30).is_empty());
     let verdict = setup.annotation.only_sent_content();
     assert_eq!(verdict.attributes.len(), 10);
@@ -202,7 +202,7 @@ fn a_verdict_folds_one_of_ten_attributes() {
 #[test]
 fn a_message_whose_last_call_had_no_outcome_is_given_up() {
     let setup = setup();
-    setup.produce(1, Attributes::new());
+    setup.send_nth_message(1, Attributes::new());
     let mut record = setup.receive().remove(0);
     record.receive_count = 4; // two retries are three receives
     assert!(setup.process(vec![record], 30).is_empty());
@@ -215,17 +215,20 @@ fn a_message_whose_last_call_had_no_outcome_is_given_up() {
 }
 
 #[test]
-fn a_redriven_message_without_an_outcome_continues_its_count() {
+fn a_redriven_message_without_an_outcome_counts_as_a_new_generation() {
     let setup = setup();
     let record = json!({
         "stage": "message-processor",
         "cause": { "type": "Redrive", "message": "m" },
         "redrive_generation": 2,
-        "dead_lettered_at": format_moment(-7000),
+        "dead_lettered_at": format_time_at(-7000),
         "sqs_message_id": "sqs-0",
         "fingerprint": "0123456789abcdef",
     });
-    setup.produce(1, Attributes::from([("DeadLetter".to_owned(), Attribute::string(record.to_string()))]));
+    setup.send_nth_message(
+        1,
+        Attributes::from([("DeadLetter".to_owned(), Attribute::string(record.to_string()))]),
+    );
     let mut record = setup.receive().remove(0);
     record.receive_count = 4; // two retries are three receives
     assert!(setup.process(vec![record], 30).is_empty());
@@ -234,11 +237,11 @@ fn a_redriven_message_without_an_outcome_continues_its_count() {
 }
 
 #[test]
-fn the_probe_of_an_outage_has_its_own_error_and_the_others_are_held() {
+fn a_probe_during_an_outage_keeps_its_own_error_and_the_others_are_held() {
     let down = HandlerError::transient(ErrorType::HttpStatus(503), "");
     let new = Setup { strategy: Strategy::Visibility, ..Setup::with_policy(r#"{"circuit_breaker":{}}"#) };
     let setup = (0..13).fold(new, |setup, n| setup.failing(n, down.clone()));
-    (0..13).for_each(|n| setup.produce(n, Attributes::new()));
+    (0..13).for_each(|n| setup.send_nth_message(n, Attributes::new()));
     setup.process(setup.receive(), 30);
     setup.sleep(15);
     setup.process(setup.receive(), 30);

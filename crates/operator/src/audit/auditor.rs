@@ -53,11 +53,11 @@ pub enum AuditProgress {
 /// The number of messages read, and the reason for stopping before the end of the queue, if any.
 struct ReadOutcome {
     seen: u64,
-    end: Option<AuditEnd>,
+    end: Option<AuditStopReason>,
 }
 
 /// The reason for stopping before the end of the queue.
-enum AuditEnd {
+enum AuditStopReason {
     Interrupted,
     /// `--max` messages were read.
     MaxReached,
@@ -84,7 +84,7 @@ impl Auditor<'_> {
         // Whatever happened, release all messages and sync the file to disk before returning an error.
         let coverage = reader.finish().await;
         let saved = self.save.as_mut().map_or(Ok(()), SaveFile::sync);
-        if let Some(AuditEnd::Failed(error)) = end {
+        if let Some(AuditStopReason::Failed(error)) = end {
             return Err(error);
         }
         saved?;
@@ -92,16 +92,18 @@ impl Auditor<'_> {
         progress(AuditProgress::Over);
         // Messages received while `finish` waited for pending receives were not audited.
         let coverage = Coverage { seen, complete: coverage.complete && end.is_none(), ..coverage };
-        let mut report = self.tally.into_report(coverage, matches!(end, Some(AuditEnd::Interrupted)));
-        report.max_reached = matches!(end, Some(AuditEnd::MaxReached));
+        let mut report = self.tally.into_report(coverage, matches!(end, Some(AuditStopReason::Interrupted)));
+        report.max_reached = matches!(end, Some(AuditStopReason::MaxReached));
         if !coverage.complete {
             report.comparison = None; // the unread part may contradict it
         }
         let output_closed =
             match self.view.write_report(&report, self.output).and_then(|()| self.output.flush()) {
-                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(write_failure(&error)),
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                    return Err(output_failure(&error));
+                }
                 Err(_) => true,
-                Ok(()) => matches!(end, Some(AuditEnd::OutputClosed)),
+                Ok(()) => matches!(end, Some(AuditStopReason::OutputClosed)),
             };
         let missing = if coverage.complete { self.pick.describe_missing() } else { Vec::new() };
         let missing = missing.into_iter().chain(self.pick.describe_ambiguity()).collect();
@@ -127,16 +129,16 @@ impl Auditor<'_> {
         let begun = self.view.begin_output(self.output);
         let mut reading = ReadOutcome { seen: 0, end: begun.err().as_ref().map(classify_output_error) };
         if self.max == 0 {
-            reading.end = Some(AuditEnd::MaxReached);
+            reading.end = Some(AuditStopReason::MaxReached);
         }
         let mut stop = pin!(stop);
         while reading.end.is_none() {
             let messages = match select(stop.as_mut(), pin!(reader.next_messages())).await {
-                Either::Left(_) => return ReadOutcome { end: Some(AuditEnd::Interrupted), ..reading },
+                Either::Left(_) => return ReadOutcome { end: Some(AuditStopReason::Interrupted), ..reading },
                 Either::Right((Ok(Some(messages)), _)) => messages,
                 Either::Right((Ok(None), _)) => return reading,
                 Either::Right((Err(error), _)) => {
-                    return ReadOutcome { end: Some(AuditEnd::Failed(error.into())), ..reading };
+                    return ReadOutcome { end: Some(AuditStopReason::Failed(error.into())), ..reading };
                 }
             };
             reading.seen += messages.len() as u64;
@@ -147,9 +149,9 @@ impl Auditor<'_> {
         reading
     }
 
-    fn process_record(&mut self, record: &DeadLetterRecord) -> Result<(), AuditEnd> {
+    fn process_record(&mut self, record: &DeadLetterRecord) -> Result<(), AuditStopReason> {
         self.tally.compare_record(record);
-        match self.pick.judge_record(record).map_err(|error| AuditEnd::Failed(error.into()))? {
+        match self.pick.judge_record(record).map_err(|error| AuditStopReason::Failed(error.into()))? {
             Choice::Picked => {}
             Choice::NotPicked => return Ok(()),
             Choice::NotJudged(why) => {
@@ -159,21 +161,21 @@ impl Auditor<'_> {
         }
         self.tally.add_record(record);
         if let Some(save) = &mut self.save {
-            save.append_record(record).map_err(|error| AuditEnd::Failed(error.into()))?;
+            save.append_record(record).map_err(|error| AuditStopReason::Failed(error.into()))?;
         }
         self.view.write_record(record, self.output).map_err(|error| classify_output_error(&error))?;
-        if self.tally.total() >= self.max { Err(AuditEnd::MaxReached) } else { Ok(()) }
+        if self.tally.total() >= self.max { Err(AuditStopReason::MaxReached) } else { Ok(()) }
     }
 }
 
-fn classify_output_error(error: &io::Error) -> AuditEnd {
+fn classify_output_error(error: &io::Error) -> AuditStopReason {
     match error.kind() {
-        io::ErrorKind::BrokenPipe => AuditEnd::OutputClosed,
-        _ => AuditEnd::Failed(write_failure(error)),
+        io::ErrorKind::BrokenPipe => AuditStopReason::OutputClosed,
+        _ => AuditStopReason::Failed(output_failure(error)),
     }
 }
 
-fn write_failure(error: &io::Error) -> CommandFailure {
+fn output_failure(error: &io::Error) -> CommandFailure {
     format!("cannot write the output: {error}").into()
 }
 

@@ -9,7 +9,7 @@ use redeliver_core::function_arn::parse_version;
 use redeliver_core::json::forward_compatible::OpenEnum;
 use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::DeadLetterRecord;
-use redeliver_dead_letters::groups::{OTHER, millis};
+use redeliver_dead_letters::groups::{OTHER, serialize_millis};
 use serde::Serialize;
 
 use super::report::named_entry;
@@ -45,9 +45,9 @@ pub struct CauseComparison {
     pub count: u64,
     /// Dead letters of all other causes.
     pub others: u64,
-    #[serde(serialize_with = "millis")]
+    #[serde(serialize_with = "serialize_millis")]
     pub first: Timestamp,
-    #[serde(serialize_with = "millis")]
+    #[serde(serialize_with = "serialize_millis")]
     pub last: Timestamp,
     /// The version in the cause's first dead letter with a version, as `NAME:VERSION`.
     pub first_version: Option<String>,
@@ -86,27 +86,27 @@ pub enum CauseFinding {
     SinceVersion {
         version: String,
         /// The cause's first dead letter.
-        #[serde(serialize_with = "millis")]
+        #[serde(serialize_with = "serialize_millis")]
         first: Timestamp,
         /// The first dead letter of the version, regardless of cause.
-        #[serde(rename = "came_at", serialize_with = "millis")]
+        #[serde(rename = "came_at", serialize_with = "serialize_millis")]
         first_seen: Timestamp,
     },
     /// The cause began later than the others.
     Since {
-        #[serde(serialize_with = "millis")]
+        #[serde(serialize_with = "serialize_millis")]
         first: Timestamp,
     },
     /// The cause ended: a version that appeared after its last dead letter does not have it.
     NoneSinceVersion {
         version: String,
         /// The first dead letter of the version.
-        #[serde(rename = "came_at", serialize_with = "millis")]
+        #[serde(rename = "came_at", serialize_with = "serialize_millis")]
         first_seen: Timestamp,
     },
     /// The cause ended before the others.
     NoneSince {
-        #[serde(serialize_with = "millis")]
+        #[serde(serialize_with = "serialize_millis")]
         last: Timestamp,
     },
     /// The cause recurs only in these hours of the day, in UTC: from the first (inclusive) until the second
@@ -312,16 +312,16 @@ fn derive_findings(cause: &CauseSide, others: &CauseSide) -> Vec<CauseFinding> {
     }
     let versions = Versions::new(cause, others);
     let since_version = versions.as_ref().and_then(Versions::find_first_version);
-    let function = if since_version.is_some() { None } else { find_only_function(cause, others) };
+    let function = if since_version.is_some() { None } else { only_function_finding(cause, others) };
     let since = since_version.or_else(|| {
         (of_cause.first - of_others.first >= APART_MIN)
             .then_some(CauseFinding::Since { first: of_cause.first })
     });
-    let none_since = versions.as_ref().and_then(Versions::find_version_after_last).or_else(|| {
+    let none_since = versions.as_ref().and_then(Versions::find_first_version_after_cause).or_else(|| {
         (of_others.last - of_cause.last >= APART_MIN)
             .then_some(CauseFinding::NoneSince { last: of_cause.last })
     });
-    [find_tenant(cause, others), function, since, none_since, find_only_hours(cause, others)]
+    [find_tenant(cause, others), function, since, none_since, only_hours_finding(cause, others)]
         .into_iter()
         .flatten()
         .collect()
@@ -345,7 +345,7 @@ fn find_tenant(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding> {
     })
 }
 
-fn find_only_function(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding> {
+fn only_function_finding(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding> {
     // One of redeliver's own stages is not a finding, since it follows from the error type.
     let is_stage = |name: &str| matches!(OpenEnum::<Stage>::from_text(name), Some(OpenEnum::Known(_)));
     let function = cause.only_name(&cause.functions).filter(|name| !is_stage(name))?;
@@ -412,7 +412,7 @@ impl<'s> Versions<'s> {
     }
 
     /// Returns the first version that appeared after the cause's last dead letter.
-    fn find_version_after_last(&self) -> Option<CauseFinding> {
+    fn find_first_version_after_cause(&self) -> Option<CauseFinding> {
         let Version { name, first_seen, .. } =
             self.by_age.iter().find(|version| version.first_seen > self.cause.last)?;
         Some(CauseFinding::NoneSinceVersion { version: (*name).to_owned(), first_seen: *first_seen })
@@ -421,7 +421,7 @@ impl<'s> Versions<'s> {
 
 /// Returns the shortest daily window that covers all of a cause, if the cause recurs in it and the others are not
 /// confined to it.
-fn find_only_hours(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding> {
+fn only_hours_finding(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding> {
     let LetterStats { first, last, .. } = cause.all?;
     // A shorter period does not contain the same hour twice.
     if last - first < TimeDelta::hours((HOURS - WINDOW_HOURS_MAX) as i64) {

@@ -3,14 +3,14 @@
 
 use redeliver_testing::dead_letters;
 pub(crate) use redeliver_testing::dead_letters::{
-    at_seconds, attempt_logs, letter_id, received_message, retried_body,
+    at_seconds, attempt_logs, nth_message_id, received_message, retried_body,
 };
 
 use super::{AuditContext, AuditReport, AuditTally};
 use redeliver_dead_letters::{Coverage, DeadLetterRecord, Retention};
 
 pub(crate) fn foreign_dead_letter(body: &str, number: u32) -> DeadLetterRecord {
-    DeadLetterRecord::new(dead_letters::foreign_letter(body, number))
+    DeadLetterRecord::new(dead_letters::foreign_message(body, number))
 }
 
 /// Returns a message with this body.
@@ -30,7 +30,7 @@ pub(crate) fn retried_dead_letter(retry_attempt: u32, failed: &[u32]) -> DeadLet
     DeadLetterRecord::new(dead_letters::retried_message(retry_attempt, failed))
 }
 
-pub(crate) fn with_sent_seconds(mut record: DeadLetterRecord, seconds: i64) -> DeadLetterRecord {
+pub(crate) fn with_sent_time(mut record: DeadLetterRecord, seconds: i64) -> DeadLetterRecord {
     record.message.sent_at = at_seconds(seconds);
     record
 }

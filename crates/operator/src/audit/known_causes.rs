@@ -27,7 +27,7 @@ impl KnownCausesFile {
     pub fn remember_report(mut self, report: &AuditReport, now: Timestamp) -> Result<(), FileError> {
         let audited_at = report.context.now;
         let has_warned =
-            self.known.is_deletion_report_due(audited_at) && report.describe_deleted_soon().is_some();
+            self.known.is_deletion_report_due(audited_at) && report.describe_expiring_messages().is_some();
         self.known.remember_groups(&report.groups, now);
         self.known.remember_recurrences(&report.groups);
         if has_warned {
@@ -40,15 +40,14 @@ impl KnownCausesFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::examples::{at_seconds, record, report_with_retention, with_sent_seconds};
+    use crate::audit::examples::{at_seconds, record, report_with_retention, with_sent_time};
 
     /// If the warning were not remembered, a cron job would repeat it on every run.
     #[test]
     fn a_warning_about_deletion_is_remembered_for_a_day() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("causes.jsonl");
-        let mut report =
-            report_with_retention(&[with_sent_seconds(record("NON_RETRYABLE_ERROR", "x", 1), 0)]);
+        let mut report = report_with_retention(&[with_sent_time(record("NON_RETRYABLE_ERROR", "x", 1), 0)]);
         let read = || KnownCausesFile::read(&path, "arn").unwrap();
         read().remember_report(&report, at_seconds(9)).unwrap();
         let first = report.context.now;

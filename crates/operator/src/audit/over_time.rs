@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use redeliver_core::message::Timestamp;
-use redeliver_dead_letters::groups::millis;
+use redeliver_dead_letters::groups::serialize_millis;
 use serde::Serialize;
 
 /// The widths of spans, in seconds. Beyond the last one, the width doubles each time.
@@ -26,7 +26,7 @@ pub struct ArrivalHistogram {
 /// Dead letters in one span.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TimeSpan {
-    #[serde(serialize_with = "millis")]
+    #[serde(serialize_with = "serialize_millis")]
     pub start: Timestamp,
     pub by_error_type: ErrorTypeCounts,
 }
@@ -92,7 +92,7 @@ impl ArrivalTimes {
 mod tests {
     use super::*;
 
-    fn over_time(seconds: impl IntoIterator<Item = i64>) -> ArrivalHistogram {
+    fn arrival_histogram(seconds: impl IntoIterator<Item = i64>) -> ArrivalHistogram {
         let mut times = ArrivalTimes::default();
         for second in seconds {
             times.add_arrival(Timestamp::from_timestamp(second, 0).unwrap(), "A");
@@ -106,21 +106,21 @@ mod tests {
 
     #[test]
     fn a_short_period_is_counted_by_the_minute() {
-        let short = over_time([0, 59, 60, 300]);
+        let short = arrival_histogram([0, 59, 60, 300]);
         assert_eq!(short.span_seconds, 60);
         assert_eq!(starts_and_counts(&short), [(0, 2), (60, 1), (300, 1)]);
-        assert_eq!(over_time([]), ArrivalHistogram { span_seconds: 60, spans: Vec::new() });
+        assert_eq!(arrival_histogram([]), ArrivalHistogram { span_seconds: 60, spans: Vec::new() });
     }
 
     #[test]
     fn a_long_period_has_wider_spans_and_loses_no_message() {
-        let fortnight = over_time((0..14 * 24 * 60).map(|minute| minute * 60));
+        let fortnight = arrival_histogram((0..14 * 24 * 60).map(|minute| minute * 60));
         assert_eq!(fortnight.span_seconds, 86_400);
         assert_eq!(
             starts_and_counts(&fortnight),
             (0..14).map(|day| (day * 86_400, 1440)).collect::<Vec<_>>()
         );
-        let decades = over_time([-1, 4_000_000_000]);
+        let decades = arrival_histogram([-1, 4_000_000_000]);
         assert!(decades.spans.len() == 2 && decades.span_seconds > 60 * 86_400, "{decades:?}");
     }
 }

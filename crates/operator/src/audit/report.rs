@@ -4,14 +4,14 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::sentences::{
-    ELSEWHERE, count_invalid, describe_all_invalid, describe_deleted_soon, describe_full_groups,
+    ELSEWHERE, count_invalid, describe_all_invalid, describe_expiring_messages, describe_full_groups,
 };
 use crate::terminal::output::json_document;
 use crate::terminal::units::{format_count, group_digits};
 use redeliver_core::message::Timestamp;
 use redeliver_core::message::all_invalid::DEPLOYED_SETTING;
 use redeliver_core::truncate::shorten_text;
-use redeliver_dead_letters::groups::{DeadLetterGroup, GroupTable, OTHER, millis};
+use redeliver_dead_letters::groups::{DeadLetterGroup, GroupTable, OTHER, serialize_millis};
 use redeliver_dead_letters::{Coverage, DeadLetterRecord, NotJudged, Retention};
 use serde::Serialize;
 
@@ -74,7 +74,7 @@ pub struct AuditContext {
     #[serde(skip)]
     pub retention: Option<Retention>,
     /// The time of the audit.
-    #[serde(rename = "audited_at", serialize_with = "millis")]
+    #[serde(rename = "audited_at", serialize_with = "serialize_millis")]
     pub now: Timestamp,
     /// The end of the dead letters' virtual time, if they were created by `redeliver local`.
     #[serde(serialize_with = "serialize_optional_timestamp", skip_serializing_if = "Option::is_none")]
@@ -90,7 +90,7 @@ impl AuditReport {
     }
 
     /// Returns the error types, most frequent first.
-    pub fn error_types(&self) -> Vec<(&str, u64)> {
+    pub fn counts_by_error_type(&self) -> Vec<(&str, u64)> {
         sort_by_count(&self.by_error_type)
     }
 
@@ -111,9 +111,9 @@ impl AuditReport {
     }
 
     /// Warns about messages that SQS deletes soon; `None` if there are none.
-    pub fn describe_deleted_soon(&self) -> Option<String> {
+    pub fn describe_expiring_messages(&self) -> Option<String> {
         let AgeDistribution { deleted_soon: count, first_expires_at, .. } = self.age;
-        describe_deleted_soon(count, first_expires_at, self.context.retention, self.context.now)
+        describe_expiring_messages(count, first_expires_at, self.context.retention, self.context.now)
     }
 
     /// Describes unread messages; `None` if all were read.
@@ -150,7 +150,7 @@ impl AuditReport {
 }
 
 /// Counts an externally chosen name. Beyond [`NAMES_MAX`] names, all others are counted as one.
-fn add_name(counts: &mut BTreeMap<String, u64>, name: Option<String>) {
+fn count_name(counts: &mut BTreeMap<String, u64>, name: Option<String>) {
     let Some(name) = name else { return };
     *named_entry(counts, &name) += 1;
 }
@@ -208,8 +208,8 @@ impl AuditTally {
         report.total += 1;
         // Bounded: one of seven codes, or none.
         *report.by_error_type.entry(record.error_type.clone()).or_default() += 1;
-        add_name(&mut report.by_tenant, record.tenant());
-        add_name(&mut report.by_function, record.failed_function());
+        count_name(&mut report.by_tenant, record.tenant());
+        count_name(&mut report.by_function, record.failed_function());
         report.attempts.add_record(record);
         report.age.add_message(
             sent_at,

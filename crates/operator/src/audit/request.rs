@@ -12,7 +12,7 @@ use redeliver_dead_letters::{FileQueue, Pick};
 use super::known_causes::KnownCausesFile;
 use super::{AuditContext, AuditProgress, AuditResult, AuditTally, Auditor, SaveFile, View};
 use crate::archive::PeriodArgs;
-use crate::dead_letter_source::{DeadLetterSource, DeadLetters, OpenSource};
+use crate::dead_letter_source::{DeadLetterSource, DeadLetters, OpenedSource};
 use crate::{CommandFailure, InterruptedError};
 
 /// A requested audit, built from the user's options.
@@ -45,11 +45,11 @@ impl AuditRequest<'_> {
     /// # Errors
     /// If the dead letters or a file cannot be used, or if `stop` completed. In that case, no file was created.
     pub async fn open(self, stop: impl Future<Output = ()> + Unpin) -> Result<OpenAudit, CommandFailure> {
-        let OpenSource { dead_letters, name, retention } = match select(stop, pin!(self.open_source())).await
-        {
-            Either::Left(_) => return Err(InterruptedError("anything was read").into()),
-            Either::Right((opened, _)) => opened?,
-        };
+        let OpenedSource { dead_letters, name, retention } =
+            match select(stop, pin!(self.open_source())).await {
+                Either::Left(_) => return Err(InterruptedError("anything was read").into()),
+                Either::Right((opened, _)) => opened?,
+            };
         let now = SystemClock.now();
         let virtual_now = dead_letters.as_file().and_then(FileQueue::virtual_now);
         let filter = self.pick.filter.as_ref().map(|filter| filter.text().to_owned());
@@ -67,7 +67,7 @@ impl AuditRequest<'_> {
         })
     }
 
-    async fn open_source(&self) -> Result<OpenSource, CommandFailure> {
+    async fn open_source(&self) -> Result<OpenedSource, CommandFailure> {
         if self.save.is_some()
             && let Some(archive) = self.source.archive_uri()?
         {

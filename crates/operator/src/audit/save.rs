@@ -62,7 +62,7 @@ mod tests {
     use redeliver_core::message::metadata::parse_rfc3339;
 
     use super::*;
-    use crate::audit::examples::{record, with_sent_seconds};
+    use crate::audit::examples::{record, with_sent_time};
 
     #[test]
     fn a_warning_counts_letters_that_may_still_be_in_the_final_dlq() {
@@ -75,7 +75,7 @@ mod tests {
                 [(1, "2026-11-15T11:59:59Z"), (2, "2026-11-15T12:00:00Z"), (3, "2026-11-28T00:00:00Z")]
             {
                 let record = record("NON_RETRYABLE_ERROR", "x", n);
-                save.append_record(&with_sent_seconds(record, seconds_of(died_at))).unwrap();
+                save.append_record(&with_sent_time(record, seconds_of(died_at))).unwrap();
             }
             save.duplicates_warning()
         };

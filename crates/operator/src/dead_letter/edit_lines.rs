@@ -4,7 +4,7 @@ use redeliver_dead_letters::redrive::EditExample;
 
 use super::body::masked_text;
 use super::json_text::{JsonLayout, Mask, lay_out};
-use crate::diff::{DiffLine, diff_lines, is_compared};
+use crate::diff::{DiffLine, diff_lines, is_compared_line_by_line};
 
 /// Placeholder for an unchanged line that has no masked counterpart.
 const MASKED: &str = "<masked>";
@@ -23,7 +23,7 @@ pub enum EditLine {
 /// Returns the lines that an edit changes, with three lines of context. If the body is not JSON before or after the
 /// edit, or if the change is very large, the changed lines are masked as well.
 #[must_use]
-pub fn edit_lines(example: &EditExample) -> Vec<EditLine> {
+pub fn masked_edit_diff(example: &EditExample) -> Vec<EditLine> {
     let EditExample { before, after, can_show_metadata, .. } = example;
     let mask = Mask::for_body(*can_show_metadata);
     // Trailing commas are removed. Otherwise, appending a member would also change the line before it.
@@ -34,17 +34,17 @@ pub fn edit_lines(example: &EditExample) -> Vec<EditLine> {
     };
     let masked = |body: &str| laid_out(body, mask).unwrap_or_else(|| masked_text(body));
     let (Some(old), Some(new)) = (laid_out(before, Mask::Nothing), laid_out(after, Mask::Nothing)) else {
-        return mask_unchanged(&masked(before), &masked(after), &masked(before));
+        return diff_and_mask_unchanged(&masked(before), &masked(after), &masked(before));
     };
-    if is_compared(&old, &new) {
-        mask_unchanged(&old, &new, &masked(before))
+    if is_compared_line_by_line(&old, &new) {
+        diff_and_mask_unchanged(&old, &new, &masked(before))
     } else {
-        mask_unchanged(&masked(before), &masked(after), &masked(before))
+        diff_and_mask_unchanged(&masked(before), &masked(after), &masked(before))
     }
 }
 
 /// Returns the diff of two texts. Each unchanged line is replaced with the line of `masked` that has the same number.
-fn mask_unchanged(before: &str, after: &str, masked: &str) -> Vec<EditLine> {
+fn diff_and_mask_unchanged(before: &str, after: &str, masked: &str) -> Vec<EditLine> {
     let masked: Vec<_> = masked.lines().collect();
     let mut line = 0;
     let mut shown = Vec::new();
@@ -75,7 +75,7 @@ mod tests {
             after: after.to_owned(),
             can_show_metadata: true,
         };
-        let lines = edit_lines(&example).into_iter().map(|line| match line {
+        let lines = masked_edit_diff(&example).into_iter().map(|line| match line {
             EditLine::Same(text) => format!(" {text}"),
             EditLine::Old(text) => format!("-{text}"),
             EditLine::New(text) => format!("+{text}"),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_shows_changed_lines_and_masks_the_rest() {
+    fn an_edit_diff_shows_changed_lines_and_masks_the_rest() {
         let body = |currency: &str| {
             format!(
                 r#"{{"metadata":{{"tenant":"t"}},"data":{{"card":"secret","n":1,"currency":"{currency}"}}}}"#
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_becomes_json_is_masked_before_and_after() {
+    fn a_body_that_becomes_json_is_masked_before_and_after() {
         let shown = format_edit_lines(r#"{"data":{"card":"secret"}"#, r#"{"data":{"card":"secret"}}"#);
         assert_eq!(
             shown,

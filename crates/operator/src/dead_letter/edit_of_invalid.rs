@@ -69,7 +69,7 @@ mod tests {
 
     /// Users might run the suggested command unchanged.
     #[test]
-    fn an_uncompleted_edit_changes_nothing() {
+    fn an_unmodified_suggestion_changes_nothing() {
         for (details, expected) in
             [("/data/card is too short", ".body.data.card |= ."), ("/data/id is missing", ".body.data |= .")]
         {

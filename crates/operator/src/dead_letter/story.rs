@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_links_the_log_lines_of_the_last_attempt_and_has_the_command() {
+    fn a_page_links_to_the_last_attempts_log_lines_and_shows_the_command() {
         let mut record =
             DeadLetterRecord::new(dead_letters::retried_record("RETRY_ATTEMPT_EXCEEDED", "x", 1));
         let page = |record: &DeadLetterRecord| {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_links_the_traces_of_the_last_attempt_and_of_the_producer() {
+    fn a_page_links_to_the_last_attempts_trace_and_the_producers_trace() {
         let mut message = dead_letters::retried_record("RETRY_ATTEMPT_EXCEEDED", "x", 1);
         message.trace_header =
             Some("Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8".to_owned());

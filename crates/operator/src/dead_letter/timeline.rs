@@ -159,7 +159,7 @@ mod tests {
     use crate::dead_letter::examples::{foreign_record, retried_record, sample_record};
 
     #[test]
-    fn a_timeline_has_the_first_send_the_failures_and_the_end() {
+    fn a_timeline_has_the_first_send_the_failures_and_the_final_event() {
         let timeline = Timeline::for_record(&sample_record("RETRY_ATTEMPT_EXCEEDED", "too often", 1));
         let story: Vec<_> = timeline
             .events
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_without_a_failure_is_skipped_unless_its_entry_was_dropped() {
+    fn a_missing_attempt_counts_as_skipped_unless_its_entry_was_dropped() {
         for (retry_attempt, history, expected) in [
             (0, &[][..], &[][..]),
             (2, &[0, 1], &[]),

@@ -115,7 +115,7 @@ pub(super) struct OldestMessageAge {
 }
 
 /// Ages of the oldest messages in the non-empty DLQs.
-pub(super) type Ages = BTreeMap<QueueId, OldestMessageAge>;
+pub(super) type OldestMessageAges = BTreeMap<QueueId, OldestMessageAge>;
 
 /// Receive counts for the non-empty DLQs that no function reads.
 pub(super) type ReceivesByQueue = BTreeMap<QueueId, Receives>;

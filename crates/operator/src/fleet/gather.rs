@@ -19,7 +19,7 @@ use futures_util::{StreamExt as _, join, stream};
 use indicatif::ProgressBar;
 use redeliver_core::message::Timestamp;
 
-use super::facts::{Ages, QueueId, ReceivesByQueue, Survey};
+use super::facts::{OldestMessageAges, QueueId, ReceivesByQueue, Survey};
 use super::judge::FleetSurvey;
 use super::report::Fleet;
 use crate::CommandFailure;
@@ -66,7 +66,7 @@ pub(super) async fn survey_connections(
     let not_empty: BTreeSet<QueueId> = fleet.non_empty_dlqs().into_iter().cloned().collect();
     let unread: BTreeSet<QueueId> =
         not_empty.iter().filter(|id| fleet.functions_reading(id).is_empty()).cloned().collect();
-    let (mut ages, mut received) = (Ages::new(), ReceivesByQueue::new());
+    let (mut ages, mut received) = (OldestMessageAges::new(), ReceivesByQueue::new());
     for (region, survey) in regions.iter().zip(&mut surveys) {
         let Some(region) = region else { continue };
         let in_region = not_empty
@@ -142,7 +142,7 @@ impl<'a> RegionClients<'a> {
         let subscribers =
             subscribers.into_iter().filter_map(|read| ok_or_record(read, &mut problems)).collect();
         let alarms = ok_or_record(alarms, &mut problems);
-        problems.extend(queues.iter().flatten().filter_map(|queue| self.unread_problem(queue)));
+        problems.extend(queues.iter().flatten().filter_map(|queue| self.unreadable_queue_problem(queue)));
         let account = queues.iter().flatten().next().map(|queue| queue.id.account.clone());
         Survey {
             profile: self.connection.profile().map(str::to_owned),
@@ -179,10 +179,10 @@ impl<'a> RegionClients<'a> {
         E: ProvideErrorMetadata + std::error::Error + 'static,
     {
         let why = self.connection.explain_failure(error, |reason| format!("{action}: {reason}")).await;
-        self.locate_problem(&why.to_string())
+        self.format_region_problem(&why.to_string())
     }
 
-    fn locate_problem(&self, what: &str) -> String {
+    fn format_region_problem(&self, what: &str) -> String {
         format_problem(self.connection.profile(), Some(&self.name), what)
     }
 }

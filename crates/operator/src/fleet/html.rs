@@ -55,7 +55,7 @@ fn render_facts(fleet: &Fleet) -> Markup {
         .min();
     let first = first.map_or_else(|| "not known".to_owned(), |by| by.format("%Y-%m-%d %H:%M").to_string());
     let full = fleet.dlqs.iter().filter(|dlq| dlq.counts.has_messages()).count();
-    let wrong = fleet.dlqs.iter().filter(|dlq| !dlq.is_well()).count() + fleet.queues.len();
+    let wrong = fleet.dlqs.iter().filter(|dlq| !dlq.is_healthy()).count() + fleet.queues.len();
     let others = match fleet.queues.len() as u64 {
         0 => String::new(),
         others => format!(" and {}", format_count(others, "other queue")),

@@ -9,7 +9,8 @@ use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
 
 use super::facts::{
-    Ages, FailureSender, OldestMessageAge, QueueAttributes, QueueId, ReceivesByQueue, Survey, SurveyedState,
+    FailureSender, OldestMessageAge, OldestMessageAges, QueueAttributes, QueueId, ReceivesByQueue, Survey,
+    SurveyedState,
 };
 use super::report::{
     CheckedQueue, Dlq, DlqAlarm, DlqState, Feeder, FeederKind, Fleet, QueueFinding, RegionSummary,
@@ -81,7 +82,12 @@ impl<'a> FleetSurvey<'a> {
     }
 
     /// Checks every DLQ and all other queues.
-    pub(super) fn judge_dlqs(&self, ages: &Ages, received: &ReceivesByQueue, now: Timestamp) -> Fleet {
+    pub(super) fn judge_dlqs(
+        &self,
+        ages: &OldestMessageAges,
+        received: &ReceivesByQueue,
+        now: Timestamp,
+    ) -> Fleet {
         let dlqs = self.dlqs().into_iter();
         let mut dlqs: Vec<_> =
             dlqs.map(|id| self.judge_dlq(id, ages.get(id), received.get(id), now)).collect();
@@ -116,7 +122,7 @@ impl<'a> FleetSurvey<'a> {
             fed_by: self.feeders.get(id).into_iter().flatten().cloned().collect(),
             read_by: self.functions_reading(id),
             readers: received.map(|received| {
-                let listed = self.lists_mappings(id);
+                let listed = self.could_list_mappings(id);
                 Readers::without_mapping(listed, None, counts.in_flight, Ok(received.clone()), now)
             }),
             counts,
@@ -202,7 +208,7 @@ impl<'a> FleetSurvey<'a> {
     }
 
     /// Returns true if the event source mappings of the queue's account and region could be listed.
-    fn lists_mappings(&self, id: &QueueId) -> bool {
+    fn could_list_mappings(&self, id: &QueueId) -> bool {
         let is_same_account =
             |survey: &Survey| survey.account.as_ref().is_none_or(|account| *account == id.account);
         let mut in_region =
@@ -241,7 +247,7 @@ fn listed_region(survey: &Survey) -> Option<(&str, &str)> {
 }
 
 fn dlq_order(dlq: &Dlq) -> impl Ord + '_ {
-    (&dlq.account, &dlq.region, dlq.is_well(), Reverse(dlq.counts.total_messages()), &dlq.name)
+    (&dlq.account, &dlq.region, dlq.is_healthy(), Reverse(dlq.counts.total_messages()), &dlq.name)
 }
 
 fn has_dlq_name(name: &str) -> bool {

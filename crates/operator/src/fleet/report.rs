@@ -151,7 +151,7 @@ impl Fleet {
     /// Returns `Incomplete` if something could not be read, otherwise `ProblemsFound` if there is a finding other than
     /// a remark, otherwise `Done`.
     pub fn exit_code(&self) -> ExitCode {
-        match (self.problems.is_empty(), self.is_well()) {
+        match (self.problems.is_empty(), self.is_healthy()) {
             (false, _) => ExitCode::Incomplete,
             (true, true) => ExitCode::Done,
             (true, false) => ExitCode::ProblemsFound,
@@ -167,8 +167,8 @@ impl Fleet {
     }
 
     /// Returns true if no queue has a finding other than a remark.
-    pub fn is_well(&self) -> bool {
-        self.dlqs.iter().all(Dlq::is_well) && self.queues.is_empty()
+    pub fn is_healthy(&self) -> bool {
+        self.dlqs.iter().all(Dlq::is_healthy) && self.queues.is_empty()
     }
 
     /// Returns each account and region once, in the order of the DLQs.
@@ -198,7 +198,7 @@ impl Fleet {
 }
 
 impl Dlq {
-    pub fn is_well(&self) -> bool {
+    pub fn is_healthy(&self) -> bool {
         self.findings.iter().all(|finding| finding.code.is_remark())
     }
 }

@@ -32,7 +32,7 @@ fn format_totals(fleet: &Fleet) -> String {
         "{}, {} with messages, {} with something wrong{}",
         format_count(fleet.dlqs.len() as u64, "DLQ"),
         count(|dlq| dlq.counts.has_messages()),
-        count(|dlq| !dlq.is_well()),
+        count(|dlq| !dlq.is_healthy()),
         match fleet.queues.len() as u64 {
             0 => String::new(),
             others => format!("; {} with something wrong", format_count(others, "other queue")),

@@ -25,7 +25,7 @@ fn arn(name: &str) -> String {
     format!("arn:aws:sqs:eu-central-1:123456789012:{name}")
 }
 
-fn json(value: Value) -> CannedResponse {
+fn json_response(value: Value) -> CannedResponse {
     Some((200, value.into()))
 }
 
@@ -33,7 +33,7 @@ fn json(value: Value) -> CannedResponse {
 fn sqs_response(body: &str) -> CannedResponse {
     let request: Value = serde_json::from_str(body).unwrap();
     let page = |name: &str, next: Option<&str>| {
-        json(json!({ "QueueUrls": [format!("https://sqs/123456789012/{name}")], "NextToken": next }))
+        json_response(json!({ "QueueUrls": [format!("https://sqs/123456789012/{name}")], "NextToken": next }))
     };
     match (request["QueueUrl"].as_str(), request["NextToken"].as_str()) {
         (None, None) => page("orders", Some("more")),
@@ -41,9 +41,9 @@ fn sqs_response(body: &str) -> CannedResponse {
         (Some("https://sqs/123456789012/orders"), _) => {
             let policy =
                 json!({ "deadLetterTargetArn": arn("orders-dlq"), "maxReceiveCount": 3 }).to_string();
-            json(json!({ "Attributes": { "QueueArn": arn("orders"), "RedrivePolicy": policy } }))
+            json_response(json!({ "Attributes": { "QueueArn": arn("orders"), "RedrivePolicy": policy } }))
         }
-        (Some("https://sqs/123456789012/orders-dlq"), _) => json(json!({ "Attributes": {
+        (Some("https://sqs/123456789012/orders-dlq"), _) => json_response(json!({ "Attributes": {
             "QueueArn": arn("orders-dlq"),
             "ApproximateNumberOfMessages": "2",
             "ApproximateNumberOfMessagesNotVisible": "1",
@@ -54,7 +54,7 @@ fn sqs_response(body: &str) -> CannedResponse {
 }
 
 /// Responds with one alarm, on the DLQ.
-fn alarms() -> CannedResponse {
+fn alarms_response() -> CannedResponse {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(1).str("MetricAlarms").array(1).map(4);
     cbor.str("AlarmName").str("pager").str("StateValue").str("ALARM").str("Namespace").str("AWS/SQS");
@@ -63,7 +63,7 @@ fn alarms() -> CannedResponse {
 }
 
 /// Responds with the age of the DLQ's oldest message, sent yesterday at noon.
-fn ages() -> CannedResponse {
+fn ages_response() -> CannedResponse {
     let mut cbor = Encoder::new(Vec::new());
     let at = aws_sdk_cloudwatch::primitives::DateTime::from_secs(now().timestamp() - 120);
     cbor.map(1).str("MetricDataResults").array(1).map(3).str("Id").str("q0");
@@ -75,7 +75,7 @@ const SUBSCRIBER: &str =
     "arn:aws:events:eu-central-1:123456789012:subscriber/large-orders/abcdef1234567890abcdef123";
 
 /// Responds with one subscriber of a custom event bus.
-fn subscribers() -> CannedResponse {
+fn subscribers_response() -> CannedResponse {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(1).str("Subscribers").array(1).map(2);
     cbor.str("SubscriberArn").str(SUBSCRIBER).str("Name").str("large-orders");
@@ -83,28 +83,28 @@ fn subscribers() -> CannedResponse {
 }
 
 /// Responds with the subscriber, whose failures go to the DLQ.
-fn subscriber() -> CannedResponse {
+fn subscriber_response() -> CannedResponse {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(3).str("SubscriberArn").str(SUBSCRIBER).str("Name").str("large-orders");
     cbor.str("OnFailureConfiguration").map(1).str("Arn").str(&arn("orders-dlq"));
     Some((200, LoopbackBody::from_cbor(cbor.into_writer())))
 }
 
-fn error_in_cbor(status: u16, code: &str) -> CannedResponse {
+fn cbor_error_response(status: u16, code: &str) -> CannedResponse {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(2).str("__type").str(code).str("message").str("no");
     Some((status, LoopbackBody::from_cbor(cbor.into_writer())))
 }
 
 fn denied_response() -> CannedResponse {
-    error_in_cbor(403, "com.amazonaws.cloudwatch#AccessDenied")
+    cbor_error_response(403, "com.amazonaws.cloudwatch#AccessDenied")
 }
 
 fn refused_response() -> CannedResponse {
     Some((403, json!({ "__type": "AccessDeniedException", "Message": "no", "message": "no" }).into()))
 }
 
-fn service(request: &LoopbackRequest) -> &'static str {
+fn requested_action(request: &LoopbackRequest) -> &'static str {
     let services = [
         "DescribeAlarms",
         "DescribeSubscriber",
@@ -119,17 +119,17 @@ fn service(request: &LoopbackRequest) -> &'static str {
 
 /// Responds successfully for all services.
 fn respond_successfully(request: &LoopbackRequest) -> CannedResponse {
-    match service(request) {
-        "DescribeAlarms" => alarms(),
-        "GetMetricData" => ages(),
-        "ListSubscribers" => subscribers(),
-        "DescribeSubscriber" => subscriber(),
-        "/functions" => json(json!({ "Functions": [{
+    match requested_action(request) {
+        "DescribeAlarms" => alarms_response(),
+        "GetMetricData" => ages_response(),
+        "ListSubscribers" => subscribers_response(),
+        "DescribeSubscriber" => subscriber_response(),
+        "/functions" => json_response(json!({ "Functions": [{
             "FunctionName": "mailer",
             "FunctionArn": "arn:aws:lambda:eu-central-1:123456789012:function:mailer",
             "DeadLetterConfig": { "TargetArn": arn("orders-dlq") },
         }] })),
-        "/event-source-mappings" => json(json!({ "EventSourceMappings": [{
+        "/event-source-mappings" => json_response(json!({ "EventSourceMappings": [{
             "State": "Enabled",
             "EventSourceArn": arn("orders-dlq"),
             "FunctionArn": "arn:aws:lambda:eu-central-1:123456789012:function:sweeper",
@@ -151,7 +151,7 @@ async fn survey_servers(servers: &[&Loopback]) -> Fleet {
 
 #[tokio::test]
 async fn each_service_is_queried_once_and_the_responses_are_combined() {
-    let server = Loopback::start_answering(respond_successfully);
+    let server = Loopback::start_with_handler(respond_successfully);
     let fleet = survey_servers(&[&server]).await;
     let expected = json!({
         "at": "2026-11-23T12:00:00Z",
@@ -186,7 +186,7 @@ async fn each_service_is_queried_once_and_the_responses_are_combined() {
     let requests = server.requests();
     let mut counts = BTreeMap::new();
     for request in &requests {
-        *counts.entry(service(request)).or_insert(0) += 1;
+        *counts.entry(requested_action(request)).or_insert(0) += 1;
     }
     let expected = [
         ("/event-source-mappings", 1),
@@ -199,10 +199,10 @@ async fn each_service_is_queried_once_and_the_responses_are_combined() {
         ("ListSubscribers", 1),
     ];
     assert_eq!(counts, BTreeMap::from(expected));
-    for (_, list) in requests.iter().filter(|request| service(request) == "ListQueues") {
+    for (_, list) in requests.iter().filter(|request| requested_action(request) == "ListQueues") {
         assert!(list.contains("\"MaxResults\":1000"), "without it, SQS returns no second page: {list}");
     }
-    let metrics = requests.iter().find(|request| service(request) == "GetMetricData").unwrap();
+    let metrics = requests.iter().find(|request| requested_action(request) == "GetMetricData").unwrap();
     for word in ["AWS/SQS", "ApproximateAgeOfOldestMessage", "QueueName", "orders-dlq"] {
         assert!(metrics.1.contains(word), "{word}");
     }
@@ -226,8 +226,8 @@ async fn a_rejected_request_is_reported_with_its_region_and_the_rest_is_read() {
             "lambda:ListEventSourceMappings: AccessDeniedException: no",
         ),
     ] {
-        let server = Loopback::start_answering(move |request| {
-            if service(request) == refuses { answer() } else { respond_successfully(request) }
+        let server = Loopback::start_with_handler(move |request| {
+            if requested_action(request) == refuses { answer() } else { respond_successfully(request) }
         });
         let fleet = survey_servers(&[&server]).await;
         assert_eq!(fleet.problems, [format!("eu-central-1: {problem}")]);
@@ -246,10 +246,10 @@ async fn missing_event_buses_and_deleted_subscribers_are_not_problems() {
     let unsupported: fn() -> CannedResponse =
         || Some((400, json!({ "error": "Unsupported service" }).into()));
     let gone: fn() -> CannedResponse =
-        || error_in_cbor(400, "com.amazonaws.eventbridgev2#ResourceNotFoundException");
+        || cbor_error_response(400, "com.amazonaws.eventbridgev2#ResourceNotFoundException");
     for (action, answer) in [("ListSubscribers", unsupported), ("DescribeSubscriber", gone)] {
-        let server = Loopback::start_answering(move |request| {
-            if service(request) == action { answer() } else { respond_successfully(request) }
+        let server = Loopback::start_with_handler(move |request| {
+            if requested_action(request) == action { answer() } else { respond_successfully(request) }
         });
         let fleet = survey_servers(&[&server]).await;
         assert_eq!((fleet.problems.as_slice(), fleet.exit_code()), (&[][..], ExitCode::Done), "{action}");
@@ -259,14 +259,15 @@ async fn missing_event_buses_and_deleted_subscribers_are_not_problems() {
 }
 
 fn metric_queries(server: &Loopback) -> Vec<(bool, bool)> {
-    let queries = server.requests().into_iter().filter(|request| service(request) == "GetMetricData");
+    let queries =
+        server.requests().into_iter().filter(|request| requested_action(request) == "GetMetricData");
     queries.map(|(_, body)| (body.contains("q0"), body.contains("q1"))).collect()
 }
 
 #[tokio::test]
 async fn receives_are_queried_for_a_dlq_that_no_function_reads() {
-    let server = Loopback::start_answering(|request| match service(request) {
-        "/event-source-mappings" => json(json!({ "EventSourceMappings": [] })),
+    let server = Loopback::start_with_handler(|request| match requested_action(request) {
+        "/event-source-mappings" => json_response(json!({ "EventSourceMappings": [] })),
         "GetMetricData" if request.1.contains("NumberOfEmptyReceives") => {
             let mut cbor = Encoder::new(Vec::new());
             let at = aws_sdk_cloudwatch::primitives::DateTime::from_secs(now().timestamp() - 120);
@@ -289,8 +290,8 @@ async fn receives_are_queried_for_a_dlq_that_no_function_reads() {
 #[tokio::test]
 async fn each_account_is_queried_for_the_ages_of_its_own_queues() {
     const OTHER: &str = "210987654321";
-    let own = Loopback::start_answering(respond_successfully);
-    let other = Loopback::start_answering(|(head, body)| {
+    let own = Loopback::start_with_handler(respond_successfully);
+    let other = Loopback::start_with_handler(|(head, body)| {
         let (status, answer) = respond_successfully(&(head.clone(), body.replace(OTHER, ACCOUNT)))?;
         Some((status, answer.with_replaced(ACCOUNT, OTHER)))
     });
@@ -301,18 +302,21 @@ async fn each_account_is_queried_for_the_ages_of_its_own_queues() {
 }
 
 #[tokio::test]
-async fn two_profiles_of_one_account_see_each_dlq_once() {
-    let [first, second] =
-        [Loopback::start_answering(respond_successfully), Loopback::start_answering(respond_successfully)];
+async fn a_dlq_seen_by_two_profiles_of_an_account_is_listed_once() {
+    let [first, second] = [
+        Loopback::start_with_handler(respond_successfully),
+        Loopback::start_with_handler(respond_successfully),
+    ];
     let fleet = survey_servers(&[&first, &second]).await;
     assert_eq!((fleet.dlqs.len(), fleet.regions.len()), (1, 2));
     assert_eq!([&first, &second].map(|server| metric_queries(server).len()), [1, 0]);
 }
 
 #[tokio::test]
-async fn an_unreadable_queue_is_a_row_with_the_reason() {
-    let server = Loopback::start_answering(|request| {
-        let is_dlq_request = service(request) == "GetQueueAttributes" && request.1.contains("orders-dlq");
+async fn an_unreadable_queue_is_listed_with_the_reason() {
+    let server = Loopback::start_with_handler(|request| {
+        let is_dlq_request =
+            requested_action(request) == "GetQueueAttributes" && request.1.contains("orders-dlq");
         if is_dlq_request { refused_response() } else { respond_successfully(request) }
     });
     let fleet = survey_servers(&[&server]).await;
@@ -323,13 +327,13 @@ async fn an_unreadable_queue_is_a_row_with_the_reason() {
         (DlqState::Unreadable, Some(why), None)
     );
     assert_eq!(fleet.problems, [format!("eu-central-1: orders-dlq: {why}")]);
-    assert!(dlq.is_well(), "its senders are unknown");
+    assert!(dlq.is_healthy(), "its senders are unknown");
 }
 
 #[tokio::test]
 async fn a_queue_deleted_during_the_survey_is_missing_and_not_a_problem() {
-    let server = Loopback::start_answering(|request| {
-        if service(request) != "GetQueueAttributes" || !request.1.contains("orders-dlq") {
+    let server = Loopback::start_with_handler(|request| {
+        if requested_action(request) != "GetQueueAttributes" || !request.1.contains("orders-dlq") {
             return respond_successfully(request);
         }
         let code = "com.amazonaws.sqs#QueueDoesNotExist";
@@ -344,8 +348,8 @@ async fn a_queue_deleted_during_the_survey_is_missing_and_not_a_problem() {
 #[tokio::test]
 async fn a_throttled_request_is_retried() {
     let mut throttled = false;
-    let server = Loopback::start_answering(move |request| {
-        if service(request) != "GetQueueAttributes" || std::mem::replace(&mut throttled, true) {
+    let server = Loopback::start_with_handler(move |request| {
+        if requested_action(request) != "GetQueueAttributes" || std::mem::replace(&mut throttled, true) {
             return respond_successfully(request);
         }
         Some((400, json!({ "__type": "ThrottlingException", "message": "Rate exceeded" }).into()))
@@ -356,11 +360,11 @@ async fn a_throttled_request_is_retried() {
 
 #[tokio::test]
 async fn a_region_without_access_does_not_hide_the_others() {
-    let closed = Loopback::start_answering(|request| match service(request) {
+    let closed = Loopback::start_with_handler(|request| match requested_action(request) {
         "DescribeAlarms" | "GetMetricData" | "ListSubscribers" => denied_response(),
         _ => refused_response(),
     });
-    let open = Loopback::start_answering(respond_successfully);
+    let open = Loopback::start_with_handler(respond_successfully);
     let fleet = survey_servers(&[&closed, &open]).await;
     assert_eq!((fleet.dlqs.len(), fleet.regions.len(), fleet.problems.len()), (1, 1, 5));
     assert_eq!(fleet.exit_code(), ExitCode::Incomplete);
@@ -369,7 +373,7 @@ async fn a_region_without_access_does_not_hide_the_others() {
 }
 
 #[test]
-fn hundreds_of_problems_are_shortened_to_ten() {
+fn a_long_list_of_problems_is_shortened_to_ten() {
     let shortened = |count: u64| {
         let problems = (0..count).map(|n| format!("problem {n}")).collect();
         Fleet { at: now(), regions: Vec::new(), dlqs: Vec::new(), queues: Vec::new(), problems }
@@ -381,9 +385,9 @@ fn hundreds_of_problems_are_shortened_to_ten() {
 
 #[tokio::test]
 async fn printed_fleet_permissions_match_the_requests() {
-    let server = Loopback::start_answering(respond_successfully);
+    let server = Loopback::start_with_handler(respond_successfully);
     survey_servers(&[&server]).await;
-    let used = server.requests().into_iter().map(|request| match service(&request) {
+    let used = server.requests().into_iter().map(|request| match requested_action(&request) {
         "/functions" => "lambda:ListFunctions".to_owned(),
         "/event-source-mappings" => "lambda:ListEventSourceMappings".to_owned(),
         action @ ("DescribeAlarms" | "GetMetricData") => format!("cloudwatch:{action}"),

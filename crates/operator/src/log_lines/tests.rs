@@ -109,7 +109,7 @@ fn each_partition_has_its_own_console_and_an_invalid_region_has_none() {
 }
 
 #[test]
-fn a_call_without_request_id_links_to_its_stream() {
+fn a_call_without_a_request_id_is_located_by_its_stream() {
     let members = logs(json!({ "log_group": "/aws/lambda/orders", "log_stream": STREAM }));
     let command = log_links(members, ARN).unwrap().command.unwrap();
     assert!(!command.contains("--filter-pattern"), "{command}");
@@ -119,7 +119,7 @@ fn a_call_without_request_id_links_to_its_stream() {
 }
 
 /// Splits a command into words as a POSIX shell does. Returns `None` if the shell would run or expand any part of it.
-fn words(command: &str) -> Option<Vec<String>> {
+fn split_words(command: &str) -> Option<Vec<String>> {
     let (mut words, mut word, mut in_quotes) = (Vec::new(), String::new(), false);
     for character in command.chars() {
         match character {
@@ -137,7 +137,7 @@ fn words(command: &str) -> Option<Vec<String>> {
 proptest! {
     /// Anyone could have written a dead letter.
     #[test]
-    fn untrusted_log_names_are_quoted_in_command_and_link(
+    fn untrusted_log_names_are_quoted_in_the_command_and_the_link(
         texts in prop::array::uniform5(prop_oneof![
             any::<String>(),
             "[-a-zA-Z0-9_./#$\\[\\]]{1,20}",
@@ -155,7 +155,7 @@ proptest! {
         let found = [ARN, "file:dead.jsonl"].map(|arn| log_links(members.clone(), arn));
         for LogLinks { url, command, .. } in found.into_iter().flatten() {
             if let Some(command) = command {
-                let words = words(&command);
+                let words = split_words(&command);
                 prop_assert!(words.is_some(), "{}", command);
                 let words = words.unwrap();
                 prop_assert_eq!(&words[..3], ["aws", "logs", "filter-log-events"]);

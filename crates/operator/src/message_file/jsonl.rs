@@ -262,7 +262,7 @@ impl<R: BufRead> InputLines<R> {
     }
 
     /// Converts an element of the last document to a line.
-    fn element_line(&mut self, element: Element) -> InputLine {
+    fn line_from_element(&mut self, element: Element) -> InputLine {
         self.number += 1;
         let on_one_line = |json: String| json.replace(['\n', '\r'], " ");
         let (content, is_exported) = match (element, self.kind) {
@@ -300,7 +300,7 @@ impl<R: BufRead> Iterator for InputLines<R> {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(element) = self.elements.pop_front() {
-                return Some(Ok(self.element_line(element)));
+                return Some(Ok(self.line_from_element(element)));
             }
             // A terminal must not be read again after the end of the input: it would wait for more.
             if self.is_over {
@@ -363,7 +363,7 @@ fn exported_content(message: &str, number: usize) -> Result<Content, String> {
 mod tests {
     use super::*;
 
-    fn contents(bytes: &[u8]) -> Vec<(usize, Result<Vec<u8>, usize>)> {
+    fn read_contents(bytes: &[u8]) -> Vec<(usize, Result<Vec<u8>, usize>)> {
         InputLines::for_messages(bytes)
             .map(|line| line.unwrap())
             .map(|line| (line.number, line.content))
@@ -373,17 +373,17 @@ mod tests {
     #[test]
     fn a_line_ends_with_lf_or_crlf() {
         let expected = [(1, Ok(b"a".to_vec())), (2, Ok(vec![])), (3, Ok(b"b\rc".to_vec()))];
-        assert_eq!(contents(b"a\r\n\nb\rc"), expected);
-        assert_eq!(contents(b"a\r\n\nb\rc\n"), expected);
-        assert_eq!(contents(b""), []);
+        assert_eq!(read_contents(b"a\r\n\nb\rc"), expected);
+        assert_eq!(read_contents(b"a\r\n\nb\rc\n"), expected);
+        assert_eq!(read_contents(b""), []);
     }
 
     #[test]
     fn a_single_multiline_document_is_read_as_one_message() {
         let pretty = "\n{\r\n  \"a\": [\n    1\n  ]\r\n}";
         let document = [(1, Ok(pretty.as_bytes().to_vec()))];
-        assert_eq!(contents(pretty.as_bytes()), document);
-        assert_eq!(contents(format!("{pretty}\r\n\n \n").as_bytes()), document);
+        assert_eq!(read_contents(pretty.as_bytes()), document);
+        assert_eq!(read_contents(format!("{pretty}\r\n\n \n").as_bytes()), document);
         let lines = |text: &str| {
             let lines = text.lines().map(|line| Ok(line.as_bytes().to_vec()));
             (1..).zip(lines).collect::<Vec<_>>()
@@ -397,15 +397,15 @@ mod tests {
             "1\n".to_owned(),
             "[\n\"a\nb\"]".to_owned(),
         ] {
-            assert_eq!(contents(several.as_bytes()), lines(&several), "{several}");
+            assert_eq!(read_contents(several.as_bytes()), lines(&several), "{several}");
         }
     }
 
     #[test]
-    fn a_document_larger_than_a_message_is_read_as_lines() {
+    fn a_document_over_the_message_size_limit_is_read_as_lines() {
         let mut large = "[\n".to_owned() + &"1,\n".repeat(MESSAGE_BYTES_MAX / 3);
         large += "1]\n";
-        let lines = contents(large.as_bytes());
+        let lines = read_contents(large.as_bytes());
         assert_eq!(lines.len(), large.lines().count());
         assert_eq!(
             (lines[0].clone(), lines[349_526].clone()),
@@ -458,7 +458,7 @@ mod tests {
         assert!(line.into_message().unwrap_err().starts_with("1048577 bytes"));
     }
 
-    fn bodies(input: &str) -> (Vec<Result<String, String>>, Option<String>) {
+    fn read_bodies(input: &str) -> (Vec<Result<String, String>>, Option<String>) {
         let mut lines = InputLines::for_messages(input.as_bytes());
         let mut bodies = Vec::new();
         for line in lines.by_ref() {
@@ -484,16 +484,19 @@ mod tests {
         };
         let several = format!("\n{}{}\n{}", pretty(&["a", "b"]), pretty(&["c"]), pretty(&["d"]));
         let counts = Some("4 messages of receive-message exports".to_owned());
-        assert_eq!(bodies(&several), (expected_bodies(&["a", "b", "c", "d"]), counts.clone()));
+        assert_eq!(read_bodies(&several), (expected_bodies(&["a", "b", "c", "d"]), counts.clone()));
         let line = |body| format!(r#"{{"Messages":[{{"MessageId":"m","Body":"{body}"}}]}}"#) + "\n";
         assert_eq!(
-            bodies(&["a", "b", "c", "d"].map(line).concat()),
+            read_bodies(&["a", "b", "c", "d"].map(line).concat()),
             (expected_bodies(&["a", "b", "c", "d"]), counts)
         );
         let mixed = line("a") + "{\"metadata\":{}}\n" + &line("b");
         let counts = Some("2 messages of receive-message exports".to_owned());
-        assert_eq!(bodies(&mixed), (expected_bodies(&["a", r#"{"metadata":{}}"#, "b"]), counts));
-        assert_eq!(bodies("{\"Messages\": null}\n").1.unwrap(), "0 messages of a receive-message export");
+        assert_eq!(read_bodies(&mixed), (expected_bodies(&["a", r#"{"metadata":{}}"#, "b"]), counts));
+        assert_eq!(
+            read_bodies("{\"Messages\": null}\n").1.unwrap(),
+            "0 messages of a receive-message export"
+        );
     }
 
     #[test]
@@ -503,14 +506,14 @@ mod tests {
             ["[{\"a\": 1},{\"b\":2}]", "[{\"a\": 1},{\"b\":2}]\n\n", "[\n{\"a\": 1}\n,\n{\"b\":2}]\n"]
         {
             assert_eq!(
-                bodies(array),
+                read_bodies(array),
                 (expected_bodies(&["{\"a\": 1}", "{\"b\":2}"]), counts.clone()),
                 "{array}"
             );
         }
         let lines = "[{\"a\":1},{\"b\":2}]\n[{\"c\":3}]\n";
-        assert_eq!(bodies(lines), (expected_bodies(&["[{\"a\":1},{\"b\":2}]", "[{\"c\":3}]"]), None));
-        assert_eq!(bodies("[1,2]\n"), (expected_bodies(&["[1,2]"]), None));
+        assert_eq!(read_bodies(lines), (expected_bodies(&["[{\"a\":1},{\"b\":2}]", "[{\"c\":3}]"]), None));
+        assert_eq!(read_bodies("[1,2]\n"), (expected_bodies(&["[1,2]"]), None));
     }
 
     /// If such an input were read as lines, each line of the export would be sent as a plain message.
@@ -518,40 +521,40 @@ mod tests {
     fn an_export_that_is_cut_off_or_followed_by_something_else_is_refused() {
         let export = "{\n\"Messages\": [\n{\"MessageId\":\"m\",\"Body\":\"a\"}\n]\n}\n";
         let cut = Err("it ends in the middle of a JSON document".to_owned());
-        assert_eq!(bodies(&export[..export.len() - 3]), (vec![cut.clone()], None));
+        assert_eq!(read_bodies(&export[..export.len() - 3]), (vec![cut.clone()], None));
         let counts = Some("1 message of a receive-message export".to_owned());
-        let (found, recognized) = bodies(&format!("{export}{}", &export[..20]));
+        let (found, recognized) = read_bodies(&format!("{export}{}", &export[..20]));
         assert_eq!((found, recognized.clone()), (vec![Ok("a".to_owned()), cut], counts));
         for rest in ["{}", "x", "{\"metadata\":{}}"] {
             let why = "1 message of a receive-message export followed by content in another format";
             let expected = vec![Ok("a".to_owned()), Err(why.to_owned())];
-            assert_eq!(bodies(&format!("{export}{rest}\n")).0, expected, "{rest}");
+            assert_eq!(read_bodies(&format!("{export}{rest}\n")).0, expected, "{rest}");
         }
     }
 
     #[test]
-    fn a_cut_off_export_on_one_line_is_refused_and_other_text_is_a_body() {
+    fn a_line_with_a_truncated_export_is_refused_and_other_text_is_kept() {
         let cut = Err("it ends in the middle of a JSON document".to_owned());
         let export = r#"{"Messages":[{"MessageId":"m","Body":"a"}]}"#;
         let event = r#"{"Records":[{"messageId":"m","body":"a""#;
         for begun in [&export[..export.len() - 1], event, r#" {"MessageId":"m","Body":"#] {
-            assert_eq!(bodies(begun), (vec![cut.clone()], None), "{begun}");
-            let (found, _) = bodies(&format!("{export}\n{begun}\n{export}\n"));
+            assert_eq!(read_bodies(begun), (vec![cut.clone()], None), "{begun}");
+            let (found, _) = read_bodies(&format!("{export}\n{begun}\n{export}\n"));
             assert_eq!(found, [Ok("a".to_owned()), cut.clone()], "{begun}");
         }
         for body in [r#"{"Message":["#, r#"{"Messages":x}"#, "{\"a\":", r#"["a"#, "{"] {
-            assert_eq!(bodies(body), (expected_bodies(&[body]), None));
+            assert_eq!(read_bodies(body), (expected_bodies(&[body]), None));
         }
     }
 
     #[test]
-    fn an_export_may_be_larger_than_a_message() {
+    fn an_export_may_exceed_the_message_size_limit() {
         let body = "x".repeat(MESSAGE_BYTES_MAX);
         for space in ["", "\n"] {
             let message = format!(r#"{{"MessageId":"m",{space}"Body":"{body}"}}"#);
             let export = format!("{{{space}\"Messages\":[{message},{message}]}}");
-            assert_eq!(bodies(&export).0, expected_bodies(&[&body, &body]));
-            assert_eq!(bodies(&format!("{export}\n{export}\n")).0.len(), 4);
+            assert_eq!(read_bodies(&export).0, expected_bodies(&[&body, &body]));
+            assert_eq!(read_bodies(&format!("{export}\n{export}\n")).0.len(), 4);
         }
     }
 

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn seen_ids_have_a_memory_limit_that_is_reported() {
+    fn reaching_the_memory_limit_for_ids_is_reported() {
         let mut seen = SeenIds::default();
         for number in 1..=IDS_MAX + 1 {
             assert_eq!(seen.record_id(number, &message(number as u128, "a")), None);

@@ -5,7 +5,7 @@ use redeliver_testing::loopback::{Loopback, LoopbackBody};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::status::denied;
+use crate::status::access_denied;
 use crate::terminal::output::json_document;
 
 #[derive(Debug, Parser)]
@@ -65,13 +65,13 @@ async fn resume_with_all_enables_each_mapping_that_pause_disabled() {
 }
 
 #[tokio::test]
-async fn a_pause_covers_only_the_source_queue_without_all() {
+async fn without_all_a_pause_covers_only_the_source_queue() {
     let report = planned_changes(false, MappingState::Disabled).await;
     assert_eq!(report.mappings.iter().map(|changed| changed.uuid.as_str()).collect::<Vec<_>>(), ["one"]);
 }
 
 #[tokio::test]
-async fn a_queue_is_paused_by_its_name() {
+async fn a_queue_can_be_paused_by_name() {
     let [url, attributes] = queue("my-orders");
     let endpoint = Loopback::start_scripted([url, attributes, mapping("one", "Enabled")]);
     let report = plan_switch(&endpoint, ["--queue", "my-orders"], false, MappingState::Disabled).await;
@@ -85,10 +85,10 @@ async fn a_queue_is_paused_by_its_name() {
 }
 
 #[tokio::test]
-async fn a_queue_read_by_containers_is_not_paused_and_gets_advice() {
+async fn a_queue_read_by_containers_is_not_paused_but_advice_is_given() {
     let [url, attributes] = queue("my-orders").map(|(status, body)| (status, LoopbackBody::from(body)));
     let mappings = (200, json!({ "EventSourceMappings": [] }).into());
-    let endpoint = Loopback::start_scripted([url, attributes, mappings, denied()]);
+    let endpoint = Loopback::start_scripted([url, attributes, mappings, access_denied()]);
     let report = plan_switch(&endpoint, ["--queue", "my-orders"], false, MappingState::Disabled).await;
     assert_eq!(
         report

@@ -13,7 +13,7 @@ fn statement(policy: &Value, resource: &str) -> Value {
 }
 
 #[test]
-fn an_audit_may_not_delete_and_a_purge_may() {
+fn a_purge_may_delete_but_an_audit_may_not() {
     let policy = |command| build_policy(command, &PolicyNames::with_placeholders(command));
     let reads = ["sqs:GetQueueAttributes", "sqs:ReceiveMessage", "sqs:ChangeMessageVisibility"];
     assert_eq!(
@@ -29,7 +29,7 @@ fn an_audit_may_not_delete_and_a_purge_may() {
 }
 
 #[test]
-fn the_console_may_send_back_delete_and_pause() {
+fn the_console_may_redrive_delete_and_pause() {
     let console = build_policy(Console, &PolicyNames::with_placeholders(Console));
     for (resource, actions) in [
         (
@@ -53,7 +53,7 @@ fn the_console_may_send_back_delete_and_pause() {
 }
 
 #[test]
-fn a_policy_by_queue_names_has_no_stack_and_names_the_keys() {
+fn a_policy_without_a_stack_lists_queue_names_and_keys() {
     let mut names = PolicyNames::with_placeholders(Redrive);
     names.lookup = DeploymentLookup::Names("orders-prod".to_owned());
     names.keys.insert(Role::Source, "arn:aws:kms:REGION:ACCOUNT:key/k".to_owned());

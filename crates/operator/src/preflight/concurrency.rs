@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quota_advice_has_its_name_code_and_command() {
+    fn the_quota_advice_includes_the_quota_name_code_and_command() {
         assert_eq!(Concurrency::new(30, 30, "eu-central-1").advice, None);
         assert_eq!(
             Concurrency::new(30, 10, "eu-central-1").advice.unwrap(),

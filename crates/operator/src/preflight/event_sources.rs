@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::MappedQueue;
 use crate::queues::event_sources::{LambdaMapping, report_failures_command};
-use crate::queues::{name_in, region_in};
+use crate::queues::{queue_name_from_arn, region_from_arn};
 
 /// A problem with a mapping, and advice on fixing it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -24,12 +24,15 @@ pub(super) fn find_problems(queues: &[MappedQueue]) -> Vec<EventSourceProblem> {
         let on: Vec<_> = queue.mappings.iter().filter(|mapping| mapping.is_on()).collect();
         if queue.role.is_some() && on.len() > 1 {
             // All but one of these mappings have to be removed, so their settings do not matter yet.
-            let shared =
-                on.iter().map(|mapping| mapping_problem(queue, mapping, shared_advice(queue, mapping, &on)));
+            let shared = on
+                .iter()
+                .map(|mapping| mapping_problem(queue, mapping, shared_queue_advice(queue, mapping, &on)));
             return shared.collect::<Vec<_>>();
         }
         let unreported = queue.mappings.iter().filter(|mapping| !mapping.reports_failures);
-        unreported.map(|mapping| mapping_problem(queue, mapping, unreported_advice(queue, mapping))).collect()
+        unreported
+            .map(|mapping| mapping_problem(queue, mapping, unreported_failures_advice(queue, mapping)))
+            .collect()
     })
     .collect()
 }
@@ -37,15 +40,18 @@ pub(super) fn find_problems(queues: &[MappedQueue]) -> Vec<EventSourceProblem> {
 fn mapping_problem(queue: &MappedQueue, mapping: &LambdaMapping, advice: String) -> EventSourceProblem {
     let LambdaMapping { uuid, function, .. } = mapping;
     EventSourceProblem {
-        queue: name_in(&queue.arn).to_owned(),
+        queue: queue_name_from_arn(&queue.arn).to_owned(),
         function: function.clone(),
         uuid: uuid.clone(),
         advice,
     }
 }
 
-fn unreported_advice(queue: &MappedQueue, LambdaMapping { function, uuid, .. }: &LambdaMapping) -> String {
-    let (name, region) = (name_in(&queue.arn), region_in(&queue.arn).unwrap_or_default());
+fn unreported_failures_advice(
+    queue: &MappedQueue,
+    LambdaMapping { function, uuid, .. }: &LambdaMapping,
+) -> String {
+    let (name, region) = (queue_name_from_arn(&queue.arn), region_from_arn(&queue.arn).unwrap_or_default());
     let command = report_failures_command(uuid, region);
     match queue.role {
         Some(_) => format!(
@@ -59,8 +65,8 @@ fn unreported_advice(queue: &MappedQueue, LambdaMapping { function, uuid, .. }: 
     }
 }
 
-fn shared_advice(queue: &MappedQueue, mapping: &LambdaMapping, all: &[&LambdaMapping]) -> String {
-    let (name, region) = (name_in(&queue.arn), region_in(&queue.arn).unwrap_or_default());
+fn shared_queue_advice(queue: &MappedQueue, mapping: &LambdaMapping, all: &[&LambdaMapping]) -> String {
+    let (name, region) = (queue_name_from_arn(&queue.arn), region_from_arn(&queue.arn).unwrap_or_default());
     let LambdaMapping { function, uuid, .. } = mapping;
     let others = all.iter().filter(|other| other.uuid != mapping.uuid).map(|other| other.function.as_str());
     let others = others.collect::<Vec<_>>().join(" and ");

@@ -106,7 +106,7 @@ async fn a_disabled_mapping_is_found() {
 }
 
 #[tokio::test]
-async fn valid_mappings_have_no_finding() {
+async fn valid_mappings_yield_no_findings() {
     let source = mapping("f:live", "p-source", "Enabled", REPORTED);
     // A stream has different response types, and a second queue whose mapping reports failures loses nothing.
     let mut stream = mapping("f:live", "clicks", "Enabled", &[]);
@@ -119,7 +119,7 @@ async fn valid_mappings_have_no_finding() {
 
 /// Without `ReportBatchItemFailures`, Lambda deletes messages that a function reports as failed.
 #[tokio::test]
-async fn each_mapping_that_does_not_report_failures_is_found_with_its_command() {
+async fn each_mapping_that_does_not_report_failures_is_listed_with_a_fix() {
     let source = mapping("f", "p-source", "Enabled", &[]);
     let refunds = mapping("f", "refunds", "Enabled", &[]);
     let found = preflight_with_mappings(std::slice::from_ref(&source), &[&[source.clone(), refunds]]).await;
@@ -146,7 +146,7 @@ async fn each_mapping_that_does_not_report_failures_is_found_with_its_command() 
 
 /// With two readers, half of the messages would never reach redeliver.
 #[tokio::test]
-async fn two_active_readers_of_a_queue_are_findings_and_a_disabled_one_is_not() {
+async fn active_readers_sharing_a_queue_are_reported_and_a_disabled_one_is_not() {
     for other in ["old", "f:live"] {
         let ours = mapping("f", "p-source", "Enabled", REPORTED);
         let theirs = mapping(other, "p-source", "Enabled", &[]);
@@ -168,7 +168,7 @@ async fn two_active_readers_of_a_queue_are_findings_and_a_disabled_one_is_not() 
 }
 
 #[tokio::test]
-async fn a_missing_permission_is_a_problem_that_names_it() {
+async fn a_missing_permission_is_reported_by_name() {
     let denied =
         "<ErrorResponse><Error><Code>AccessDenied</Code><Message>no</Message></Error></ErrorResponse>";
     let endpoint = Loopback::start_scripted([(403, LoopbackBody::from_xml(denied))]);
@@ -230,7 +230,7 @@ async fn preflight_with_quota(settings: (u16, LoopbackBody), wanted: u64) -> Pre
 }
 
 #[tokio::test]
-async fn a_quota_below_the_need_is_a_finding_with_the_quota_to_request() {
+async fn an_insufficient_quota_is_reported_with_the_quota_to_request() {
     let ten = || (200, json!({ "AccountLimit": { "ConcurrentExecutions": 10 } }).into());
     let found = preflight_with_quota(ten(), 11).await;
     assert_eq!((found.exit_code(), &found.problems), (ExitCode::ProblemsFound, &Vec::new()));
@@ -244,7 +244,7 @@ async fn a_quota_below_the_need_is_a_finding_with_the_quota_to_request() {
 }
 
 #[tokio::test]
-async fn without_permission_to_read_the_quota_the_other_checks_are_done() {
+async fn the_other_checks_still_run_without_permission_to_read_the_quota() {
     let denied = (403, json!({ "__type": "AccessDeniedException", "message": "no" }).into());
     let found = preflight_with_quota(denied, 30).await;
     assert_eq!(

@@ -10,7 +10,7 @@ use aws_sdk_sts::Client;
 use aws_sdk_sts::operation::get_caller_identity::GetCallerIdentityOutput;
 use redeliver_aws::archive::AccountId;
 
-use crate::queues::{AwsConnection, RequestLog, region_in};
+use crate::queues::{AwsConnection, RequestLog, region_from_arn};
 use crate::terminal::stderr;
 
 /// The time limit for STS, which an emulator might not implement. If STS does not respond in time, the command
@@ -18,7 +18,7 @@ use crate::terminal::stderr;
 const STS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns the account that the credentials belong to; `None` if STS does not return it.
-pub(crate) async fn own_account(connection: &AwsConnection) -> Option<AccountId> {
+pub(crate) async fn caller_account(connection: &AwsConnection) -> Option<AccountId> {
     let config = connection.sdk_config(None).await.ok()?;
     caller_identity(&config).await?.account?.parse().ok()
 }
@@ -51,7 +51,7 @@ fn format_account(account: Option<String>, arn: Option<String>) -> String {
 /// Prints the account and the upcoming or planned change, with `account unknown` if STS does not respond within 5 s.
 /// The request is sent to the queue's region, since no other region may be configured.
 pub async fn announce_change(connection: &AwsConnection, queue_arn: &str, what: impl Display) {
-    let account = match connection.sdk_config(region_in(queue_arn)).await {
+    let account = match connection.sdk_config(region_from_arn(queue_arn)).await {
         Ok(config) => describe_account(&config).await,
         Err(_) => format_account(None, None),
     };

@@ -59,14 +59,14 @@ impl FromStr for QueueAddress {
             else {
                 return Err(QueueAddressError::Arn);
             };
-            let is_complete = !region.is_empty() && is_account(account) && is_name(name);
+            let is_complete = !region.is_empty() && is_account_id(account) && is_queue_name(name);
             return if is_complete {
                 Ok(arn_address(text, region, account, name))
             } else {
                 Err(QueueAddressError::Arn)
             };
         }
-        if is_name(text) { Ok(Self::Name(text.to_owned())) } else { Err(QueueAddressError::Name) }
+        if is_queue_name(text) { Ok(Self::Name(text.to_owned())) } else { Err(QueueAddressError::Name) }
     }
 }
 
@@ -78,12 +78,12 @@ impl fmt::Display for QueueAddress {
 }
 
 /// Returns the region in an ARN.
-pub fn region_in(arn: &str) -> Option<&str> {
+pub fn region_from_arn(arn: &str) -> Option<&str> {
     arn.split(':').nth(3)
 }
 
 /// Returns the queue name in an ARN.
-pub fn name_in(arn: &str) -> &str {
+pub fn queue_name_from_arn(arn: &str) -> &str {
     arn.rsplit(':').next().unwrap_or(arn)
 }
 
@@ -92,13 +92,13 @@ fn arn_address(arn: &str, region: &str, account: &str, name: &str) -> QueueAddre
     QueueAddress::Arn { arn, region, account, name }
 }
 
-fn is_account(text: &str) -> bool {
+fn is_account_id(text: &str) -> bool {
     text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Returns true for a valid queue name: at most 80 characters, including the suffix of FIFO queues ("Amazon SQS queue
 /// quotas").
-fn is_name(text: &str) -> bool {
+fn is_queue_name(text: &str) -> bool {
     let stem = text.strip_suffix(".fifo").unwrap_or(text);
     let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     !stem.is_empty() && text.len() <= 80 && stem.bytes().all(is_legal)

@@ -4,10 +4,10 @@ use aws_config::SdkConfig;
 use aws_runtime::env_config::file::EnvConfigFiles;
 use aws_sdk_sqs::config::http::HttpResponse;
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
-use redeliver_aws::{UnreachedReason, unreached_reason};
+use redeliver_aws::{UnreachableReason, unreachable_reason};
 use redeliver_dead_letters::archive_bucket::CREDENTIALS_ADVICE;
 
-use super::credential_error::explain_credentials;
+use super::credential_error::explain_credential_failure;
 use super::{AwsConnection, profile};
 use crate::CommandFailure;
 use crate::terminal::escape::escape_line;
@@ -23,16 +23,19 @@ impl AwsConnection {
     where
         E: ProvideErrorMetadata + std::error::Error + 'static,
     {
-        match unreached_reason(error) {
+        match unreachable_reason(error) {
             // Covers the codes of the JSON protocol and of the older query protocol.
             None if error.code().is_some_and(|code| code.starts_with("ExpiredToken")) => {
                 format!("the AWS credentials have expired ({}): {CREDENTIALS_ADVICE}", describe_error(error))
             }
             None => otherwise(&describe_error(error)),
-            Some(UnreachedReason::NoCredentials) => format!("no AWS credentials found: {CREDENTIALS_ADVICE}"),
-            Some(UnreachedReason::UnusableCredentials(why)) => {
+            Some(UnreachableReason::NoCredentials) => {
+                format!("no AWS credentials found: {CREDENTIALS_ADVICE}")
+            }
+            Some(UnreachableReason::UnusableCredentials(why)) => {
                 let profiles = profile::read_profiles(&EnvConfigFiles::default(), self.profile()).await.ok();
-                let explained = profiles.and_then(|profiles| explain_credentials(&profiles, error, &why));
+                let explained =
+                    profiles.and_then(|profiles| explain_credential_failure(&profiles, error, &why));
                 explained.unwrap_or_else(|| {
                     format!(
                         "the AWS credentials cannot be loaded ({}): {CREDENTIALS_ADVICE}",
@@ -40,7 +43,7 @@ impl AwsConnection {
                     )
                 })
             }
-            Some(UnreachedReason::NoConnection(why)) => {
+            Some(UnreachableReason::NoConnection(why)) => {
                 let config = self.sdk_config(Some("us-east-1")).await;
                 match config.ok().as_ref().and_then(SdkConfig::endpoint_url) {
                     Some(endpoint) => {

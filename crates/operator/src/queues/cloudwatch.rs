@@ -33,7 +33,7 @@ pub struct MetricQuery<'a> {
 
 /// The reason for missing datapoints.
 #[derive(Debug)]
-pub enum PointsError {
+pub enum FetchPointsError {
     Request(Box<SdkError<GetMetricDataError>>),
     /// CloudWatch responded, but rejected one of the metrics.
     Metric(String),
@@ -50,7 +50,7 @@ pub async fn fetch_points(
     period_seconds: i32,
     start: Timestamp,
     end: Timestamp,
-) -> Result<Vec<Vec<Point>>, PointsError> {
+) -> Result<Vec<Vec<Point>>, FetchPointsError> {
     let mut found = vec![Vec::new(); metrics.len()];
     for (chunk, found) in metrics.chunks(METRICS_MAX).zip(found.chunks_mut(METRICS_MAX)) {
         let queries =
@@ -59,7 +59,7 @@ pub async fn fetch_points(
         let request = request.start_time(to_datetime(start)).end_time(to_datetime(end));
         let mut pages = request.into_paginator().send();
         while let Some(page) = pages.next().await {
-            let page = page.map_err(|error| PointsError::Request(Box::new(error)))?;
+            let page = page.map_err(|error| FetchPointsError::Request(Box::new(error)))?;
             // The datapoints of one metric may be on several pages.
             for result in page.metric_data_results.unwrap_or_default() {
                 check_result(&result)?;
@@ -102,12 +102,12 @@ fn query_index(id: &str) -> Option<usize> {
 }
 
 /// Returns an error for a rejected metric. `PartialData` means that more pages follow.
-fn check_result(result: &MetricDataResult) -> Result<(), PointsError> {
+fn check_result(result: &MetricDataResult) -> Result<(), FetchPointsError> {
     match &result.status_code {
         Some(code @ (StatusCode::Forbidden | StatusCode::InternalError)) => {
             let messages = result.messages().iter().filter_map(|message| message.value());
             let parts: Vec<_> = [code.as_str()].into_iter().chain(messages).collect();
-            Err(PointsError::Metric(parts.join(": ")))
+            Err(FetchPointsError::Metric(parts.join(": ")))
         }
         _ => Ok(()),
     }

@@ -18,7 +18,7 @@ use super::aws_error::is_missing_queue;
 use super::credentials::SharedCredentials;
 use super::queue_args::OneQueue;
 use super::request_log::RequestLog;
-use super::{QueueAddress, is_on_this_machine, profile};
+use super::{QueueAddress, is_local_endpoint, profile};
 use crate::CommandFailure;
 use crate::next_command::option_words;
 use crate::terminal::help::CONNECT;
@@ -112,7 +112,7 @@ impl DeadLetterQueue {
     }
 
     /// Finds the source queue of this DLQ's deployment.
-    pub async fn source_address(&self) -> Result<QueueAddress, CommandFailure> {
+    pub async fn find_source_address(&self) -> Result<QueueAddress, CommandFailure> {
         self.selection.find_address(&self.connection, Role::Source).await
     }
 }
@@ -165,7 +165,7 @@ impl AwsConnection {
         }
         let mut is_emulator = false;
         if let Some(url) = &self.endpoint_url {
-            is_emulator = is_on_this_machine(url)?;
+            is_emulator = is_local_endpoint(url)?;
             loader = loader.endpoint_url(url);
         }
         if let Some(profile) = &self.profile {

@@ -20,7 +20,7 @@ const HIDDEN: &str = "[hidden]";
 
 /// Returns the reason and the remedy in one sentence; `None` if the selected profile is not the cause, or if it
 /// contains only keys. `why` is the last cause of the error.
-pub(super) fn explain_credentials(
+pub(super) fn explain_credential_failure(
     profiles: &ProfileSet,
     error: &(dyn Error + 'static),
     why: &str,
@@ -38,17 +38,17 @@ pub(super) fn explain_credentials(
     }
     let name = escape_line(origin.profile.name());
     match origin.source {
-        CredentialsSource::SingleSignOn => Some(explain_single_sign_on(&name, error, why)),
+        CredentialsSource::SingleSignOn => Some(explain_single_sign_on_failure(&name, error, why)),
         CredentialsSource::LoginSession => Some(format!(
             "the login session of profile {name} has expired or does not exist ({}): run `aws login --profile {name}`",
             escape_line(why)
         )),
-        CredentialsSource::CredentialProcess => Some(explain_credential_process(origin.profile, why)),
+        CredentialsSource::CredentialProcess => Some(explain_credential_process_failure(origin.profile, why)),
         CredentialsSource::Keys | CredentialsSource::Other => None,
     }
 }
 
-fn explain_single_sign_on(name: &str, error: &(dyn Error + 'static), why: &str) -> String {
+fn explain_single_sign_on_failure(name: &str, error: &(dyn Error + 'static), why: &str) -> String {
     // Missing settings in the files are reported in the SDK's own words.
     if let Some(wrong) = why.strip_prefix("ProfileFile provider could not be built: ") {
         return format!("profile {name} cannot be used: {}", escape_line(wrong));
@@ -75,7 +75,7 @@ fn explain_single_sign_on(name: &str, error: &(dyn Error + 'static), why: &str) 
     }
 }
 
-fn explain_credential_process(profile: &Profile, why: &str) -> String {
+fn explain_credential_process_failure(profile: &Profile, why: &str) -> String {
     let name = escape_line(profile.name());
     let failure = why.strip_prefix("Error retrieving credentials: external process exited with code ");
     let (status, message) = match failure.and_then(|failure| failure.split_once(". Stderr:")) {
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_hidden_in_the_message_of_a_credential_process() {
+    fn secrets_in_a_credential_process_message_are_hidden() {
         for (message, command, shown) in [
             (
                 "cannot reach https://idp.example.com/saml",

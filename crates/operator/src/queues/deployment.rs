@@ -56,7 +56,7 @@ impl DeploymentSelector {
         options.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect()
     }
 
-    pub(super) const fn is_by_stack(&self) -> bool {
+    pub(super) const fn selects_by_stack(&self) -> bool {
         self.stack.is_some()
     }
 

@@ -10,7 +10,7 @@ const CREDENTIALS: &str =
 const FRAGMENT: &str = "--endpoint-url has a fragment (#…), which is never sent; remove it";
 
 /// Returns true if the endpoint is local. Errors do not repeat the endpoint, which may contain a secret.
-pub fn is_on_this_machine(text: &str) -> Result<bool, UsageError> {
+pub fn is_local_endpoint(text: &str) -> Result<bool, UsageError> {
     match TargetAddress::parse(text, true) {
         Ok(TargetAddress::Url(url)) => Ok(is_loopback(url.as_url())),
         Err(TargetError::Credentials) => Err(UsageError::new(CREDENTIALS)),
@@ -27,13 +27,13 @@ mod tests {
 
     #[test]
     fn an_endpoint_must_be_an_http_url_without_credentials() {
-        assert_eq!(is_on_this_machine("http://127.0.0.1:4566"), Ok(true));
-        assert_eq!(is_on_this_machine("http://localstack:4566"), Ok(false));
+        assert_eq!(is_local_endpoint("http://127.0.0.1:4566"), Ok(true));
+        assert_eq!(is_local_endpoint("http://localstack:4566"), Ok(false));
         let arn = "arn:aws:lambda:eu-central-1:123456789012:function:orders";
         for wrong in ["nonsense", "localhost:4566", arn] {
-            assert_eq!(is_on_this_machine(wrong), Err(UsageError::new(NO_URL)), "{wrong}");
+            assert_eq!(is_local_endpoint(wrong), Err(UsageError::new(NO_URL)), "{wrong}");
         }
         assert!(!NO_URL.contains("Lambda"));
-        assert_eq!(is_on_this_machine("http://u:secret@localhost"), Err(UsageError::new(CREDENTIALS)));
+        assert_eq!(is_local_endpoint("http://u:secret@localhost"), Err(UsageError::new(CREDENTIALS)));
     }
 }

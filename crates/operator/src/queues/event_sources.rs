@@ -13,7 +13,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::CommandFailure;
-use crate::queues::{AwsConnection, RequestLog, describe_error, region_in};
+use crate::queues::{AwsConnection, RequestLog, describe_error, region_from_arn};
 
 /// A client for Lambda's event source mappings.
 #[derive(Clone, Debug)]
@@ -117,7 +117,7 @@ impl EventSources {
         connection: &AwsConnection,
         queue_arn: &str,
     ) -> Result<Self, CommandFailure> {
-        Ok(Self::new(&connection.sdk_config(region_in(queue_arn)).await?))
+        Ok(Self::new(&connection.sdk_config(region_from_arn(queue_arn)).await?))
     }
 
     /// Creates a client for the mappings in an account and region.

@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    fn files(config: &str, credentials: &str) -> EnvConfigFiles {
+    fn config_files(config: &str, credentials: &str) -> EnvConfigFiles {
         EnvConfigFiles::builder()
             .with_contents(EnvConfigFileKind::Config, config)
             .with_contents(EnvConfigFileKind::Credentials, credentials)
@@ -146,7 +146,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_error_for_an_unknown_profile_lists_the_existing_profiles() {
-        let files = files("[profile prod]\nregion = eu-central-1\n", "[dev]\naws_access_key_id = a\n");
+        let files = config_files("[profile prod]\nregion = eu-central-1\n", "[dev]\naws_access_key_id = a\n");
         assert_eq!(check_profile("prod", &files).await, Ok(()));
         assert_eq!(check_profile("dev", &files).await, Ok(()));
         assert_eq!(
@@ -156,14 +156,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_error_for_a_profile_in_empty_files_names_the_files() {
-        let error = check_profile("prod", &files("", "")).await.unwrap_err();
+    async fn the_error_for_a_profile_names_the_files_if_they_are_empty() {
+        let error = check_profile("prod", &config_files("", "")).await.unwrap_err();
         assert!(error.ends_with("they have no profiles (~/.aws/config, ~/.aws/credentials)"), "{error}");
     }
 
     /// Returns the origin's profile and source, the profile that requires MFA, and true if a role is assumed.
-    async fn origin(config: &str, name: &str) -> Option<(String, CredentialsSource, Option<String>, bool)> {
-        let profiles = read_profiles(&files(config, ""), Some(name)).await.unwrap();
+    async fn find_origin(
+        config: &str,
+        name: &str,
+    ) -> Option<(String, CredentialsSource, Option<String>, bool)> {
+        let profiles = read_profiles(&config_files(config, ""), Some(name)).await.unwrap();
         let origin = CredentialsOrigin::for_selected_profile(&profiles)?;
         let name = origin.profile.name().to_owned();
         Some((name, origin.source, origin.mfa_profile.map(str::to_owned), origin.assumes_role))
@@ -201,16 +204,16 @@ mod tests {
             ("nowhere", None),
         ] {
             let expected = expected.map(|(base, source, is_role)| (base.to_owned(), source, None, is_role));
-            assert_eq!(origin(config, name).await, expected, "{name}");
+            assert_eq!(find_origin(config, name).await, expected, "{name}");
         }
     }
 
     #[tokio::test]
-    async fn the_error_for_a_role_that_requires_mfa_has_two_workarounds() {
+    async fn the_error_for_a_role_that_requires_mfa_suggests_two_workarounds() {
         let config = "[profile keys]\naws_access_key_id = a\naws_secret_access_key = s\nmfa_serial = unused\n\
                       [profile admin]\nrole_arn = r\nsource_profile = keys\nmfa_serial = m\n\
                       [profile ops]\nrole_arn = r\nsource_profile = admin\n";
-        let files = files(config, "");
+        let files = config_files(config, "");
         assert_eq!(check_profile("keys", &files).await, Ok(()));
         assert_eq!(
             check_profile("ops", &files).await.unwrap_err(),

@@ -139,8 +139,8 @@ impl QueueSelection {
     }
 
     /// Returns true if the queues are taken from a stack's outputs.
-    pub fn is_by_stack(&self) -> bool {
-        self.deployment.is_by_stack()
+    pub fn selects_by_stack(&self) -> bool {
+        self.deployment.selects_by_stack()
     }
 
     /// Opens all queues, in the order in which a failing message passes through them.
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_is_named_as_in_the_construct() {
+    fn a_deployment_has_the_same_name_as_in_the_cdk_construct() {
         let named = |arguments: &[&str]| {
             Program::try_parse_from(["program"].iter().chain(arguments)).unwrap().queues.deployment_name()
         };

@@ -7,7 +7,7 @@ use crate::terminal::units::{format_count, group_digits};
 
 /// The wording of advice on continuing a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Continuation {
+pub struct ContinuationWording {
     /// An instruction to start the run again, in the imperative.
     pub again: &'static str,
     /// The option for continuing even if messages fail again.
@@ -16,8 +16,12 @@ pub struct Continuation {
 
 /// Returns advice on what to do after a run. `None` if nothing is left to do, or if the report already contains the
 /// advice.
-pub fn next_step(report: &RedriveReport, ending: RedriveOutcome, with: Continuation) -> Option<String> {
-    let Continuation { again, anyway } = with;
+pub fn next_step(
+    report: &RedriveReport,
+    ending: RedriveOutcome,
+    with: ContinuationWording,
+) -> Option<String> {
+    let ContinuationWording { again, anyway } = with;
     let [back, sent] = [report.returned_count(), report.sent].map(|count| format_count(count, "message"));
     match ending {
         RedriveOutcome::Done => None,
@@ -53,7 +57,7 @@ pub fn next_step(report: &RedriveReport, ending: RedriveOutcome, with: Continuat
 }
 
 /// Describes why messages remain, one line per reason. `from_queue` is false for a file.
-pub fn describe_staying_messages(report: &RedriveReport, from_queue: bool) -> impl Iterator<Item = String> {
+pub fn describe_remaining_messages(report: &RedriveReport, from_queue: bool) -> impl Iterator<Item = String> {
     let left = if from_queue { "left in the DLQ" } else { "left out" };
     report.staying.iter().map(move |(reason, (count, examples))| {
         format!("{} {left}: {reason} (e.g. {})", group_digits(*count), examples.join(", "))
@@ -70,12 +74,12 @@ pub fn describe_missing_consumer(why: &str) -> String {
 #[cfg(test)]
 mod tests {
     use redeliver_core::ports::{EntryError, Fault};
-    use redeliver_dead_letters::NotDeleted;
+    use redeliver_dead_letters::DeletionError;
     use redeliver_dead_letters::redrive::PilotResult;
 
     use super::*;
 
-    const HERE: Continuation = Continuation { again: "continue here", anyway: "100 %" };
+    const HERE: ContinuationWording = ContinuationWording { again: "continue here", anyway: "100 %" };
 
     #[test]
     fn a_stopped_run_reports_the_new_failures_and_how_to_continue() {
@@ -104,10 +108,10 @@ mod tests {
             let report = RedriveReport { not_deleted: 2, why_not_deleted, ..RedriveReport::default() };
             next_step(&report, RedriveOutcome::NotDeleted, HERE).unwrap()
         };
-        let failed = |fault, code| Some(NotDeleted::Failed(EntryError::new(fault, code)));
+        let failed = |fault, code| Some(DeletionError::Failed(EntryError::new(fault, code)));
         for (why, reason, remedy) in [
             (
-                Some(NotDeleted::VisibleToOthers),
+                Some(DeletionError::VisibleToOthers),
                 "The deletion of the last one: another program may have received it (VisibleToOthers).",
                 "Stop the other program that reads the DLQ",
             ),

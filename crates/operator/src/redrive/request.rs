@@ -8,7 +8,7 @@ use super::RedrivePace;
 use crate::CommandFailure;
 use crate::archive::PeriodArgs;
 use crate::dead_letter_source::{DeadLetterSource, DeadLetters};
-use crate::file_journals::{check_not_begun, redrive_journal_path, send_journal_path, with_journal_hint};
+use crate::file_journals::{check_not_started, redrive_journal_path, send_journal_path, with_journal_hint};
 use crate::queues::QueueAddress;
 
 /// A request for a redrive, built from the user's options.
@@ -40,7 +40,7 @@ impl RedriveRequest<'_> {
     pub(super) async fn open_source(&self) -> Result<DeadLetters, CommandFailure> {
         let opened = self.from.open(PeriodArgs::default()).await?;
         if let Some(file) = self.from.regular_file().filter(|_| self.journal.is_none()) {
-            check_not_begun(&send_journal_path(file), "redeliver send --backup")
+            check_not_started(&send_journal_path(file), "redeliver send --backup")
                 .map_err(with_journal_hint)?;
         }
         Ok(opened.dead_letters)
@@ -118,7 +118,7 @@ mod tests {
 
     /// With a different journal, the entire file would be sent again.
     #[test]
-    fn all_redrives_of_a_file_to_a_queue_share_the_journal_beside_it() {
+    fn all_redrives_of_a_file_to_a_queue_share_the_files_journal() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("dead.jsonl");
         redeliver_dead_letters::files::replace_file(&file, b"").unwrap();

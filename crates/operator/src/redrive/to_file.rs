@@ -7,7 +7,7 @@ use redeliver_aws::SystemClock;
 use redeliver_dead_letters::files::sync_parent_directory;
 use redeliver_dead_letters::redrive::{JournalError, RedriveJob, RedriveJournal, RedriveReport};
 
-use super::{RedriveRequest, RedriveResult, job_without_queue};
+use super::{RedriveRequest, RedriveResult, build_job_without_queue};
 use crate::CommandFailure;
 use crate::dead_letter_source::DeadLetters;
 use crate::sentences::describe_missing_members;
@@ -60,7 +60,7 @@ impl<'a> RedriveToFile<'a> {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<RedriveResult, CommandFailure> {
         let plan = &self.request.plan;
-        let redrive = job_without_queue(&self.from, plan, self.request.max, interrupted);
+        let redrive = build_job_without_queue(&self.from, plan, self.request.max, interrupted);
         let report = if self.request.applied {
             write_file(&redrive, self.journal.as_ref(), path).await?
         } else {

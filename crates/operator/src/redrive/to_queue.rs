@@ -33,7 +33,7 @@ impl<'a> RedriveToQueue<'a> {
         let queue = &request.from.queue;
         let to = match request.to {
             Some(address) => queue.connection.find_queue(address).await?.queue,
-            None => queue.connection.find_queue(&queue.source_address().await?).await?.queue,
+            None => queue.connection.find_queue(&queue.find_source_address().await?).await?.queue,
         };
         check_destination(&from, to.arn())?;
         request.plan.to_fifo = is_fifo(to.arn());
@@ -47,7 +47,7 @@ impl<'a> RedriveToQueue<'a> {
     }
 
     /// Returns true if the destination is a FIFO queue.
-    pub const fn is_to_fifo(&self) -> bool {
+    pub const fn sends_to_fifo(&self) -> bool {
         self.request.plan.to_fifo
     }
 
@@ -114,13 +114,13 @@ impl<'a> RedriveToQueue<'a> {
         let missing = |is_complete| if is_complete { plan.pick.describe_missing() } else { Vec::new() };
         if self.request.applied {
             let AppliedRedrive { report, is_first, .. } = task.apply(&path, &self.id).await?;
-            let missing = missing(report.is_covered() && (is_first || is_file));
+            let missing = missing(report.covers_whole_dlq() && (is_first || is_file));
             return Ok(RedriveResult { report, missing, remarks: Vec::new() });
         }
         let report = task.dry_run(&path, &self.id).await?;
         let elsewhere = describe_other_sources(&report, to.arn()).filter(|_| self.may_be_shared());
         let elsewhere = elsewhere.map(|sentence| format!("{sentence}: {OMIT_TO_ADVICE}"));
         let remarks = elsewhere.into_iter().chain(describe_missing_members(&plan.pick)).collect();
-        Ok(RedriveResult { missing: missing(report.is_covered()), report, remarks })
+        Ok(RedriveResult { missing: missing(report.covers_whole_dlq()), report, remarks })
     }
 }

@@ -10,7 +10,7 @@ use redeliver_dead_letters::redrive::{EarlyEnd, RedriveProgress, RedriveReport, 
 use super::{AppliedRedrive, RedriveRequest, RedriveResult, RedriveTask, check_destination, dry_run};
 use crate::CommandFailure;
 use crate::dead_letter_source::DeadLetters;
-use crate::queues::{QueueAddress, name_in};
+use crate::queues::{QueueAddress, queue_name_from_arn};
 use crate::sentences::describe_missing_members;
 use crate::status::consumer::Consumer;
 
@@ -53,7 +53,8 @@ impl<'a> RedriveToSources<'a> {
             request.plan.sources = known(unusable);
             planned = dry_run(&from, &request.plan, request.max, None, interrupted).await?;
         }
-        let missing = if planned.is_covered() { request.plan.pick.describe_missing() } else { Vec::new() };
+        let missing =
+            if planned.covers_whole_dlq() { request.plan.pick.describe_missing() } else { Vec::new() };
         Ok(Self { request, from, planned, missing, sources, staying })
     }
 
@@ -74,7 +75,7 @@ impl<'a> RedriveToSources<'a> {
             // Each destination has its own journal.
             Some(named) => {
                 let mut path = named.into_os_string();
-                path.push(format!(".{}", name_in(to)));
+                path.push(format!(".{}", queue_name_from_arn(to)));
                 path.into()
             }
             None => self.request.journal_path(&id),
@@ -105,7 +106,7 @@ impl<'a> RedriveToSources<'a> {
         interrupted: &dyn Fn() -> bool,
         progress: &dyn Fn(RedriveProgress),
     ) -> Result<RedriveResult, CommandFailure> {
-        let mut report = self.planned.without_runs(&self.staying);
+        let mut report = self.planned.part_not_counted_by_runs(&self.staying);
         for to in &self.sources {
             let id = self.request.id(self.from.name_in_journal(), to.arn());
             let journal = self.journal_path(to.arn());

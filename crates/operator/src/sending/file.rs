@@ -19,7 +19,7 @@ use super::reader::{InputStep, LineRules};
 use super::sender::{FileSender, Watcher, count_step};
 use super::summary::Summary;
 use crate::CommandFailure;
-use crate::message_file::{self, LineForm};
+use crate::message_file::{self, LineFormat};
 use crate::queues::{AwsConnection, KnownQueue, QueueAddress};
 
 /// Maximum number of lines to read ahead, each at most 1 MiB.
@@ -65,11 +65,11 @@ impl FileToSend<'_> {
         let KnownQueue { queue, attributes } = connection.find_queue(address).await?;
         let largest = attributes.get("MaximumMessageSize").and_then(|text| text.parse().ok());
         let form = if self.is_backup {
-            LineForm::Backup(Box::new(BackupReader::new(self.schema, queue.arn())))
+            LineFormat::Backup(Box::new(BackupReader::new(self.schema, queue.arn())))
         } else {
-            LineForm::Body(Box::new(self.schema))
+            LineFormat::Body(Box::new(self.schema))
         };
-        if let LineForm::Backup(backup) = &form
+        if let LineFormat::Backup(backup) = &form
             && self.journal.is_some()
         {
             // The queue is checked before the journal is opened, so that a queue named by mistake does not leave one

@@ -8,7 +8,7 @@ use redeliver_core::message::OutgoingMessage;
 use redeliver_dead_letters::BackupReader;
 
 use super::confirmed::{ConfirmedLines, Digest};
-use crate::message_file::{InputLine, LineForm, SeenIds};
+use crate::message_file::{InputLine, LineFormat, SeenIds};
 
 /// A message and its line number.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub struct InputStep {
 /// that an earlier run already sent.
 #[derive(Debug)]
 pub struct LineRules {
-    pub form: LineForm,
+    pub form: LineFormat,
     /// The queue's `MaximumMessageSize` in bytes.
     pub largest: usize,
     pub confirmed: ConfirmedLines,
@@ -135,9 +135,9 @@ struct SeenLines {
 impl SeenLines {
     /// Records the SQS message id of a line. Returns true if an earlier line has the same id, that is, if both lines
     /// contain the same message.
-    fn record_sqs_id(&mut self, form: &LineForm, line: &InputLine) -> bool {
+    fn record_sqs_id(&mut self, form: &LineFormat, line: &InputLine) -> bool {
         let id = match (form, &line.content) {
-            (LineForm::Backup(_), Ok(content)) => BackupReader::read_id(content),
+            (LineFormat::Backup(_), Ok(content)) => BackupReader::read_id(content),
             _ => line.sqs_message_id(),
         };
         id.is_some_and(|id| !self.sqs_ids.insert(id))
@@ -146,7 +146,7 @@ impl SeenLines {
 
 impl Default for LineRules {
     fn default() -> Self {
-        Self { form: LineForm::default(), largest: MESSAGE_BYTES_MAX, confirmed: ConfirmedLines::default() }
+        Self { form: LineFormat::default(), largest: MESSAGE_BYTES_MAX, confirmed: ConfirmedLines::default() }
     }
 }
 

@@ -88,7 +88,7 @@ impl<Q: QueueSender, C: Clock, T: Watcher> FileSender<'_, Q, C, T> {
             }
         }
         let mut summary = summary.borrow().clone();
-        summary.stopped = recorder.into_stopped().or(summary.stopped);
+        summary.stopped = recorder.into_stop_reason().or(summary.stopped);
         // A panic in the reader thread also ends the stream of lines, which must not be mistaken for the end of the
         // input.
         if summary.stopped.is_none() && !*reached_end.borrow() {
@@ -183,7 +183,7 @@ impl<W: Write> JournalRecorder<'_, W> {
         self.failed.is_none()
     }
 
-    fn into_stopped(mut self) -> Option<StopReason> {
+    fn into_stop_reason(mut self) -> Option<StopReason> {
         let error = self.failed?;
         self.unrecorded.sort_unstable();
         let lines: Vec<_> = group_into_ranges(self.unrecorded)

@@ -10,7 +10,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::ExitCode;
-use crate::message_file::LineForm;
+use crate::message_file::LineFormat;
 use futures_util::stream;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock as _;
@@ -37,14 +37,14 @@ fn valid_lines_fill_batches_and_invalid_ones_are_reported_by_number() {
     assert_eq!(summary, Summary { sent: 21, invalid: 3, ..Summary::default() });
     assert_eq!(summary.exit_code(), ExitCode::PartlyDone);
     assert_eq!(world.sqs.request_counts()["SendMessageBatch"], 3);
-    let problems = world.problems();
+    let problems = world.take_problems();
     assert!(problems[0].starts_with("21: INVALID_MESSAGE_FORMAT "), "{problems:?}");
     assert!(problems[1].starts_with("22: INVALID_MESSAGE_SCHEMA "), "{problems:?}");
     assert_eq!(problems[2], "23: the body is empty; SQS requires at least one character");
     let confirmed = read_confirmed_lines(journal);
     assert!((1..=20).all(|number| confirmed.contains(number)) && confirmed.contains(24));
     assert!(!(21..=23).any(|number| confirmed.contains(number)));
-    assert_eq!(world.bodies().len(), 21);
+    assert_eq!(world.drain_bodies().len(), 21);
 }
 
 #[test]
@@ -57,20 +57,20 @@ fn batches_keep_to_1_mib_and_messages_to_the_queues_limit() {
     let rules = LineRules { largest: 262_144, ..LineRules::default() };
     let summary = world.send_with_rules(&input, rules, None::<&mut SendJournal<Vec<u8>>>, pending());
     assert_eq!((summary.sent, summary.invalid), (0, 5));
-    assert_eq!(world.problems()[0], "1: 400082 bytes; the queue's limit is 262144");
+    assert_eq!(world.take_problems()[0], "1: 400082 bytes; the queue's limit is 262144");
 }
 
 #[test]
 fn throttled_requests_and_lost_responses_are_retried_and_can_leave_a_copy() {
     for (injection, failing, copies) in [
         (Injection::Throttled, FaultTrigger::Chance(0.3), false),
-        (Injection::LostAnswer, FaultTrigger::Numbers(vec![3, 40, 41]), true),
+        (Injection::LostResponse, FaultTrigger::Numbers(vec![3, 40, 41]), true),
     ] {
         let world = World::new();
-        world.fail(FaultScope::Entry, failing, injection);
+        world.inject_fault(FaultScope::Entry, failing, injection);
         let summary = world.send(&messages(500), &mut journal());
         assert_eq!((summary.sent, summary.exit_code()), (500, ExitCode::Done), "{injection:?}");
-        let bodies = world.bodies();
+        let bodies = world.drain_bodies();
         assert_eq!(bodies.len(), 500);
         assert_eq!(bodies.values().any(|count| *count > 1), copies, "{injection:?}");
     }
@@ -79,22 +79,22 @@ fn throttled_requests_and_lost_responses_are_retried_and_can_leave_a_copy() {
 #[test]
 fn a_refused_entry_is_reported_and_sent_by_the_next_run() {
     let world = World::new();
-    world.fail(FaultScope::Entry, FaultTrigger::Numbers(vec![3, 15]), Injection::Sender);
+    world.inject_fault(FaultScope::Entry, FaultTrigger::Numbers(vec![3, 15]), Injection::Sender);
     let mut journal = journal();
     let summary = world.send(&messages(30), &mut journal);
     assert_eq!((summary.sent, summary.unconfirmed, summary.exit_code()), (28, 2, ExitCode::PartlyDone));
     let refused = "not confirmed by SQS: refused (InvalidParameterValue)";
-    assert_eq!(world.problems(), [format!("3: {refused}"), format!("15: {refused}")]);
+    assert_eq!(world.take_problems(), [format!("3: {refused}"), format!("15: {refused}")]);
     let rules = LineRules { confirmed: read_confirmed_lines(journal), ..LineRules::default() };
     let summary = world.send_with_rules(&messages(30), rules, None::<&mut SendJournal<Vec<u8>>>, pending());
     assert_eq!((summary.sent, summary.sent_before, summary.exit_code()), (2, 28, ExitCode::Done));
-    assert!(world.bodies().values().all(|count| *count == 1));
+    assert!(world.drain_bodies().values().all(|count| *count == 1));
 }
 
 #[test]
 fn a_queue_that_confirms_nothing_stops_the_send() {
     let world = World::new();
-    world.fail(FaultScope::Request, FaultTrigger::Chance(1.0), Injection::Sender);
+    world.inject_fault(FaultScope::Request, FaultTrigger::Chance(1.0), Injection::Sender);
     let summary = world.send(&messages(10_000), &mut journal());
     assert_eq!(summary.stopped, Some(StopReason::Refused("refused (InvalidParameterValue)".to_owned())));
     assert_eq!((summary.sent, summary.exit_code()), (0, ExitCode::Failed));
@@ -118,7 +118,7 @@ fn an_interrupt_finishes_the_batches_in_flight() {
     assert_eq!((summary.sent, summary.exit_code()), (30, ExitCode::Interrupted));
     let confirmed = read_confirmed_lines(journal);
     assert!(confirmed.contains(30) && !confirmed.contains(31));
-    assert_eq!(world.bodies().len(), 30);
+    assert_eq!(world.drain_bodies().len(), 30);
 }
 
 #[test]

@@ -74,7 +74,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::status::denied;
+    use crate::status::access_denied;
     use redeliver_testing::loopback::{Loopback, LoopbackBody};
 
     const ORDERS: &str = "arn:aws:sqs:eu-central-1:000000000000:orders";
@@ -89,7 +89,7 @@ mod tests {
         let function = "arn:aws:lambda:eu-central-1:000000000000:function:reader";
         let off = json!([{ "UUID": "u", "State": "Disabled", "FunctionArn": function }]);
         for is_stack in [true, false] {
-            let endpoint = Loopback::start_scripted([mapping_list(&off), denied()]);
+            let endpoint = Loopback::start_scripted([mapping_list(&off), access_denied()]);
             let consumer = Consumer::query_consumer(
                 &AwsConnection::from_parts(
                     None,
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_stack_has_no_consumer_unless_a_container_polls_it() {
+    fn a_paused_stack_has_no_consumer_unless_a_container_polls_the_queue() {
         let off = "the source queue's event source mapping is off: the mapping of prod-message-processor is Disabled";
         let unseen_readers = Readers::NobodySeen { minutes: 15 };
         let unseen = "no event source mapping reads it; no reader seen in the last 15 minutes".to_owned();

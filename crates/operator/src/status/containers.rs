@@ -17,7 +17,7 @@ use super::{Problem, QueriedService};
 use crate::CommandFailure;
 use crate::queues::cloudwatch::Point;
 
-/// The counters to read, in the order of the points in [`History`].
+/// The counters to read, in the order of the points in [`CounterHistory`].
 const COUNTERS: [&str; 4] = [
     "redeliver_processed_total",
     "redeliver_held_total",
@@ -170,7 +170,7 @@ fn labels_end(text: &str) -> Option<usize> {
 
 /// The increases in the counters over the last day.
 #[derive(Debug, Default)]
-pub struct History {
+pub struct CounterHistory {
     /// The last read of each URL.
     last_reads: Vec<Option<CounterRead>>,
     points: [Vec<Point>; COUNTERS.len()],
@@ -187,7 +187,7 @@ struct CounterRead {
     values: CounterValues,
 }
 
-impl History {
+impl CounterHistory {
     /// Adds the results of reading all URLs, in the order of the URLs.
     pub fn record_counters(&mut self, now: Timestamp, answers: &[Result<CounterValues, Problem>]) {
         self.last_reads.resize_with(answers.len(), || None);
@@ -237,7 +237,7 @@ impl History {
         if !self.last_reads.iter().flatten().any(|last_read| now - last_read.at <= GAP_MAX) {
             return TargetStatus::Unknown;
         }
-        TargetStatus::from_outages([OngoingOutage::with_signs_apart(
+        TargetStatus::from_outages([OngoingOutage::from_points_with_max_gap(
             &self.points[CIRCUIT_OPEN],
             now,
             SIGNS_APART,

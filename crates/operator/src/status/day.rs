@@ -8,7 +8,7 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::strategy::Role;
 
 use super::breaker_functions;
-use super::containers::History;
+use super::containers::CounterHistory;
 use super::metrics::MetricsClient;
 use super::report::{NAMED, QueueStatus};
 use crate::CommandFailure;
@@ -118,7 +118,7 @@ impl Day {
     /// to the final DLQ, and the functions' `Processed`, `Held` and `CircuitOpen` metrics.
     fn from_points(from: Timestamp, points: &[Vec<Point>; 8], has_final_dlq: bool) -> Self {
         let [sent, deleted, handed_off, resent, dead, processed, held, circuit_open] =
-            points.each_ref().map(|points| sum_periods(from, points));
+            points.each_ref().map(|points| sum_by_period(from, points));
         let [.., own_processed, own_held, _] = points;
         let has_own_metrics = !own_processed.is_empty() || !own_held.is_empty();
         let by_functions = |counts| Series { counts, origin: SeriesOrigin::Functions };
@@ -140,11 +140,15 @@ impl Day {
     /// Uses containers' counts for series that are missing from CloudWatch's day. Existing series are kept, since they
     /// cover the entire day. A queue series whose counts are all 0 is late, or comes from an emulator, and counts as
     /// missing.
-    pub fn with_containers(cloudwatch: Option<&Self>, history: &History, now: Timestamp) -> Option<Self> {
+    pub fn with_containers(
+        cloudwatch: Option<&Self>,
+        history: &CounterHistory,
+        now: Timestamp,
+    ) -> Option<Self> {
         let Some(since) = history.first_read_at() else { return cloudwatch.cloned() };
         let from = cloudwatch.map_or_else(|| day_range(now).start, |day| day.from);
         let [processed, held, dead, circuit_open] =
-            history.counter_points().each_ref().map(|points| sum_periods(from, points));
+            history.counter_points().each_ref().map(|points| sum_by_period(from, points));
         let series = |counts| Series { counts, origin: SeriesOrigin::Containers(since.max(from)) };
         let outages = circuit_open.map(|signs| signs > 0);
         let Some(day) = cloudwatch.cloned() else {
@@ -191,7 +195,7 @@ fn day_range(now: Timestamp) -> Range<Timestamp> {
     end - TimeDelta::days(1)..end
 }
 
-fn sum_periods(from: Timestamp, points: &[Point]) -> HalfHourCounts {
+fn sum_by_period(from: Timestamp, points: &[Point]) -> HalfHourCounts {
     let mut counts = [0; PERIODS];
     for (at, value) in points {
         let period = usize::try_from((*at - from).num_seconds().div_euclid(PERIOD.num_seconds()));
@@ -218,22 +222,22 @@ mod tests {
 
     const FROM: i64 = 1_795_305_600 + 3600;
 
-    fn at(period: i64, value: i64) -> Point {
+    fn point_at(period: i64, value: i64) -> Point {
         (Timestamp::from_timestamp(FROM + period * 1800, 0).unwrap(), value)
     }
 
     fn day_start() -> Timestamp {
-        at(0, 0).0
+        point_at(0, 0).0
     }
 
     #[test]
     fn a_resent_message_is_not_counted_as_new() {
         let points = [
-            vec![at(0, 100), at(47, 30), at(48, 9), at(-1, 9)],
-            vec![at(0, 90)],
-            vec![at(0, 40)],
-            vec![at(0, 35), at(1, 5)],
-            vec![at(1, 2)],
+            vec![point_at(0, 100), point_at(47, 30), point_at(48, 9), point_at(-1, 9)],
+            vec![point_at(0, 90)],
+            vec![point_at(0, 40)],
+            vec![point_at(0, 35), point_at(1, 5)],
+            vec![point_at(1, 2)],
             vec![],
             vec![],
             vec![],
@@ -250,12 +254,12 @@ mod tests {
     }
 
     #[test]
-    fn own_metrics_are_exact_and_outage_signs_form_bands() {
+    fn own_metrics_override_queue_metrics_and_outage_signs_form_bands() {
         let [mut points] = [[const { Vec::new() }; 8]];
-        points[1] = vec![at(3, 90)];
-        points[5] = vec![at(3, 50), at(3, 1)];
-        points[6] = vec![at(4, 7)];
-        points[7] = vec![at(4, 2), at(5, 1), at(9, 1), at(10, 0)];
+        points[1] = vec![point_at(3, 90)];
+        points[5] = vec![point_at(3, 50), point_at(3, 1)];
+        points[6] = vec![point_at(4, 7)];
+        points[7] = vec![point_at(4, 2), point_at(5, 1), point_at(9, 1), point_at(10, 0)];
         let day = Day::from_points(day_start(), &points, true);
         assert_eq!((day.done.counts[3], day.held.as_ref().unwrap().counts[4]), (51, 7));
         assert_eq!(day.outage_bands(), [(4, 6), (9, 10)]);
@@ -265,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_day_queries_five_metrics_of_queues_and_three_of_its_function() {
+    async fn a_day_queries_five_queue_metrics_and_three_function_metrics() {
         let server = Loopback::start_scripted([
             page("q0", "Complete", &[(FROM, 12.0)], Some("more")),
             page("q5", "Complete", &[(FROM, 10.0)], None),

@@ -9,8 +9,10 @@ use redeliver_core::message::Timestamp;
 
 use super::target::{self, PERIOD};
 use crate::CommandFailure;
-use crate::queues::cloudwatch::{MetricQuery, NO_STATE, OLDEST_MESSAGE, Point, PointsError, fetch_points};
-use crate::queues::{AwsConnection, RequestLog, describe_error, name_in, region_in};
+use crate::queues::cloudwatch::{
+    FetchPointsError, MetricQuery, NO_STATE, OLDEST_MESSAGE, Point, fetch_points,
+};
+use crate::queues::{AwsConnection, RequestLog, describe_error, queue_name_from_arn, region_from_arn};
 
 /// A receive within this time indicates a reader. Receives appear in CloudWatch a few minutes late.
 pub const RECEIVES_LOOK_BACK: TimeDelta = TimeDelta::minutes(15);
@@ -54,7 +56,7 @@ impl MetricsClient {
         connection: &AwsConnection,
         queue_arn: &str,
     ) -> Result<Self, CommandFailure> {
-        let config = connection.sdk_config(region_in(queue_arn)).await?;
+        let config = connection.sdk_config(region_from_arn(queue_arn)).await?;
         let config =
             aws_sdk_cloudwatch::config::Builder::from(&config).interceptor(RequestLog::default()).build();
         Ok(Self { client: Client::from_conf(config) })
@@ -79,7 +81,8 @@ impl MetricsClient {
 
     /// Queries the receives from a queue within [`RECEIVES_LOOK_BACK`].
     pub async fn query_receives(&self, queue_arn: &str, now: Timestamp) -> Result<Receives, CommandFailure> {
-        let metrics = RECEIVE_METRICS.map(|name| MetricQuery::for_queue(name, name_in(queue_arn)));
+        let metrics =
+            RECEIVE_METRICS.map(|name| MetricQuery::for_queue(name, queue_name_from_arn(queue_arn)));
         let points =
             self.query_points(&metrics, TimeDelta::minutes(1), now - RECEIVES_LOOK_BACK, now).await?;
         let mut points = points.into_iter();
@@ -135,8 +138,8 @@ impl MetricsClient {
         let period_seconds = period.num_seconds().try_into()?;
         fetch_points(&self.client, metrics, period_seconds, start, end).await.map_err(|error| {
             let why = match error {
-                PointsError::Request(error) => describe_error(&*error),
-                PointsError::Metric(why) => why,
+                FetchPointsError::Request(error) => describe_error(&*error),
+                FetchPointsError::Metric(why) => why,
             };
             format!("cloudwatch:GetMetricData: {why}").into()
         })

@@ -37,27 +37,27 @@ pub enum Readers {
     InFlight {
         mappings_known: bool,
         messages: u64,
-        why: UncountedReason,
+        why: MissingDataReason,
     },
     /// CloudWatch counted no receives.
     NobodySeen {
         minutes: u64,
     },
     NotKnown {
-        why: UncountedReason,
+        why: MissingDataReason,
     },
 }
 
 /// The reason CloudWatch returned no data on receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UncountedReason {
+pub enum MissingDataReason {
     /// There is no data yet, as for an unused queue.
     NoFigures { minutes: u64 },
     /// The request failed, for this reason.
     Failed(String),
 }
 
-impl Display for UncountedReason {
+impl Display for MissingDataReason {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoFigures { minutes } => {
@@ -68,7 +68,7 @@ impl Display for UncountedReason {
     }
 }
 
-impl Serialize for UncountedReason {
+impl Serialize for MissingDataReason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -118,7 +118,7 @@ impl Readers {
         // Rounded up, so that a mapping disabled just now counts as one minute.
         let minutes = u64::try_from((now - since).num_seconds()).unwrap_or(0).div_ceil(60).max(1);
         let why = match receives.map(|receives| RecentReceives::new(receives, since)) {
-            Ok(RecentReceives { has_points: false, .. }) => UncountedReason::NoFigures { minutes },
+            Ok(RecentReceives { has_points: false, .. }) => MissingDataReason::NoFigures { minutes },
             Ok(RecentReceives { minutes_with_receives: 0, .. }) => return Self::NobodySeen { minutes },
             Ok(RecentReceives { messages_received, empty_receives, minutes_with_receives, .. }) => {
                 return Self::SomethingElse {
@@ -129,7 +129,7 @@ impl Readers {
                     minutes_with_receives,
                 };
             }
-            Err(why) => UncountedReason::Failed(why),
+            Err(why) => MissingDataReason::Failed(why),
         };
         match in_flight {
             None | Some(0) => Self::NotKnown { why },
@@ -148,11 +148,11 @@ impl Readers {
     }
 
     /// Returns true if the queue's readers are unknown because CloudWatch did not respond.
-    pub fn is_unread(&self) -> bool {
+    pub fn query_failed(&self) -> bool {
         matches!(
             self,
-            Self::InFlight { why: UncountedReason::Failed(_), .. }
-                | Self::NotKnown { why: UncountedReason::Failed(_) }
+            Self::InFlight { why: MissingDataReason::Failed(_), .. }
+                | Self::NotKnown { why: MissingDataReason::Failed(_) }
         )
     }
 

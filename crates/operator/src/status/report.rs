@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::Problem;
 use super::target::TargetStatus;
 use crate::queues::event_sources::LambdaMapping;
-use crate::queues::{QueueCounts, RedrivePolicy, name_in};
+use crate::queues::{QueueCounts, RedrivePolicy, queue_name_from_arn};
 use crate::status::readers::Readers;
 use crate::terminal::layout::TextLayout;
 use crate::terminal::units::{approximate_span, format_count, format_span, group_digits};
@@ -71,7 +71,7 @@ impl QueueStatus {
     pub fn new(role: &'static str, arn: &str, attributes: &BTreeMap<String, String>) -> Self {
         Self {
             role,
-            name: name_in(arn).to_owned(),
+            name: queue_name_from_arn(arn).to_owned(),
             arn: arn.to_owned(),
             counts: QueueCounts::from_attributes(attributes),
             redrive: RedrivePolicy::from_attributes(attributes).and_then(QueueRedrive::from_policy),
@@ -93,7 +93,7 @@ impl QueueRedrive {
     fn from_policy(policy: RedrivePolicy) -> Option<Self> {
         Some(Self {
             max_receive_count: policy.max_receive_count()?,
-            target: name_in(&policy.dead_letter_target_arn?).to_owned(),
+            target: queue_name_from_arn(&policy.dead_letter_target_arn?).to_owned(),
         })
     }
 }
@@ -111,7 +111,11 @@ impl Status {
         let mappings = self.mapping_table(layout).map(|table| format!("\n{table}"));
         let others = self.other_readers(layout).map(|lines| format!("\n{lines}"));
         let blocked = (!self.blocked.is_empty()).then(|| {
-            format!("\n{}\n{}\n", blocked_table(&self.blocked, layout), layout.wrap_paragraph(UNBLOCK, 0))
+            format!(
+                "\n{}\n{}\n",
+                blocked_group_table(&self.blocked, layout),
+                layout.wrap_paragraph(UNBLOCK, 0)
+            )
         });
         let unseen = self.dead_letter_queue().map(|_| format!("\n{}\n", layout.wrap_paragraph(UNSEEN, 0)));
         [target, Some(self.queue_table(layout)), blocked, mappings, others, unseen]
@@ -124,7 +128,7 @@ impl Status {
     /// respond.
     pub fn is_complete(&self) -> bool {
         let mut readers = self.queues.iter().filter_map(|queue| queue.readers.as_ref());
-        self.problems.is_empty() && !readers.any(Readers::is_unread)
+        self.problems.is_empty() && !readers.any(Readers::query_failed)
     }
 
     /// Returns the DLQ whose messages need attention: the final DLQ or, among queues given by name, a queue to which
@@ -191,7 +195,10 @@ impl Status {
 }
 
 /// Renders the blocked groups, with the reason and the time of the block.
-pub fn blocked_table<'a>(groups: impl IntoIterator<Item = &'a BlockedGroup>, layout: &TextLayout) -> String {
+pub fn blocked_group_table<'a>(
+    groups: impl IntoIterator<Item = &'a BlockedGroup>,
+    layout: &TextLayout,
+) -> String {
     let row = |group: &BlockedGroup| {
         let attempts = format_or_unknown(group.attempts);
         let why = format!("{}: {}", group.error_type, group.error_details);

@@ -71,11 +71,15 @@ impl OngoingOutage {
     /// period of the last such point began at least 22 minutes ago: more than 15 minutes in whole periods, plus 2
     /// minutes for its arrival in CloudWatch.
     pub fn from_points(points: &[Point], now: Timestamp) -> Option<Self> {
-        Self::with_signs_apart(points, now, QUIET)
+        Self::from_points_with_max_gap(points, now, QUIET)
     }
 
     /// Works like [`Self::from_points`], for signs that are at most `quiet` apart.
-    pub(super) fn with_signs_apart(points: &[Point], now: Timestamp, quiet: TimeDelta) -> Option<Self> {
+    pub(super) fn from_points_with_max_gap(
+        points: &[Point],
+        now: Timestamp,
+        quiet: TimeDelta,
+    ) -> Option<Self> {
         let signs = points.iter().filter(|(_, value)| *value > 0);
         let mut signs: Vec<_> = signs.map(|(at, _)| *at).collect();
         signs.sort_unstable();

@@ -4,7 +4,7 @@ use clap::Parser;
 use redeliver_testing::loopback::{Loopback, LoopbackBody};
 use serde_json::{Value, json};
 
-use super::metrics::tests::{denied, page};
+use super::metrics::tests::{access_denied, page};
 use super::*;
 use crate::queues::QueueSelection;
 use crate::terminal::layout::TextLayout;
@@ -56,7 +56,7 @@ fn problems(status: &Status) -> Vec<String> {
 }
 
 #[test]
-fn a_shared_problem_of_several_queues_is_one_line() {
+fn a_problem_shared_by_several_queues_is_reported_once() {
     let problem = |service, missing, about: &str| Problem {
         service,
         missing,
@@ -76,7 +76,7 @@ fn a_shared_problem_of_several_queues_is_one_line() {
 }
 
 #[tokio::test]
-async fn a_down_target_is_the_first_line_with_its_start_time() {
+async fn the_first_line_shows_a_down_target_and_when_the_outage_started() {
     let functions = reader_list(&["orders-prod-message-processor:live"]);
     let points =
         page("q0", "Complete", &[(MIDNIGHT + 900, 2.0), (MIDNIGHT, 1.0), (MIDNIGHT - 3000, 1.0)], None);
@@ -123,7 +123,7 @@ async fn the_longest_recent_hold_is_shown_below_the_target() {
 }
 
 #[tokio::test]
-async fn the_first_outage_of_several_functions_is_shown() {
+async fn the_earliest_outage_among_several_functions_is_shown() {
     let functions = reader_list(&["b:1", "a", "b:2"]);
     let points = page("q1", "Complete", &[(MIDNIGHT + 900, 1.0)], None);
     let (status, requests) = query_orders([functions, points]).await;
@@ -152,7 +152,7 @@ async fn a_target_without_an_outage_is_shown() {
 
 #[tokio::test]
 async fn a_metric_that_cannot_be_read_is_a_problem_and_the_rest_is_shown() {
-    let (status, _) = query_orders([reader_list(&["orders"]), denied()]).await;
+    let (status, _) = query_orders([reader_list(&["orders"]), access_denied()]).await;
     assert_eq!(status.target, Some(TargetStatus::Unknown));
     assert_eq!(
         problems(&status),
@@ -167,9 +167,9 @@ async fn a_metric_that_cannot_be_read_is_a_problem_and_the_rest_is_shown() {
 }
 
 #[tokio::test]
-async fn without_the_readers_of_the_queue_the_target_is_unknown() {
+async fn the_target_is_unknown_if_the_queues_mappings_cannot_be_listed() {
     let refused = (403, json!({ "Message": "no", "__type": "AccessDeniedException" }).into());
-    let (status, requests) = query_orders([refused, denied()]).await;
+    let (status, requests) = query_orders([refused, access_denied()]).await;
     assert_eq!(status.target, Some(TargetStatus::Unknown));
     assert_eq!(
         problems(&status),
@@ -194,7 +194,7 @@ async fn functions_without_a_circuit_breaker_are_not_queried() {
 }
 
 #[tokio::test]
-async fn status_shows_a_container_by_its_receives() {
+async fn status_shows_a_container_inferred_from_its_receives() {
     let polls: Vec<_> = (8..=17).map(|minute| (MIDNIGHT + minute * 60, 3.0)).collect();
     let (status, _) = query_orders([reader_list(&[]), page("q1", "Complete", &polls, None)]).await;
     assert_eq!((status.target, status.problems.as_slice()), (None, &[][..]));
@@ -209,7 +209,7 @@ async fn status_shows_a_container_by_its_receives() {
 
 #[tokio::test]
 async fn without_cloudwatch_the_readers_of_an_unmapped_queue_are_unknown() {
-    let (status, _) = query_orders([reader_list(&[]), denied()]).await;
+    let (status, _) = query_orders([reader_list(&[]), access_denied()]).await;
     let expected =
         "orders: its readers are unknown: cloudwatch:GetMetricData: AccessDenied: not authorized\n";
     assert!(

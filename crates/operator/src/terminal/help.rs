@@ -24,7 +24,7 @@ const EXAMPLES_MAX: usize = 3;
 /// `--help` contains the first three examples, one line per exit code, and a pointer to more information. The manual
 /// page contains everything.
 #[derive(Clone, Copy, Debug)]
-pub struct Closing {
+pub struct HelpFooter {
     /// The command, such as `audit`.
     pub command: &'static str,
     /// The docs page without its extension, such as `operate/audit`.
@@ -34,14 +34,14 @@ pub struct Closing {
     /// Paragraphs for the manual page.
     pub notes: &'static [&'static str],
     /// All exit codes of the command.
-    pub exit_codes: &'static [Exit],
+    pub exit_codes: &'static [ExitCodeHelp],
 }
 
 /// A command's exit code: the code, a short description of what it means in that command, and sentences for the manual
 /// page. The description and the sentences may be empty, since [`ExitCode::meaning`] is printed first.
-pub type Exit = (ExitCode, &'static str, &'static str);
+pub type ExitCodeHelp = (ExitCode, &'static str, &'static str);
 
-impl Closing {
+impl HelpFooter {
     /// Returns the text for `--help`.
     #[must_use]
     pub fn short_text(&self) -> String {
@@ -74,7 +74,7 @@ fn example_lines(examples: &[&str]) -> String {
     format!("Examples:{lines}")
 }
 
-fn exit_code_line(&(code, here, _): &Exit) -> String {
+fn exit_code_line(&(code, here, _): &ExitCodeHelp) -> String {
     let (number, meaning) = (code.number(), code.meaning());
     match here {
         "" => format!("  {number:<3}  {meaning}"),
@@ -86,7 +86,7 @@ fn exit_code_line(&(code, here, _): &Exit) -> String {
 mod tests {
     use super::*;
 
-    const CLOSING: Closing = Closing {
+    const CLOSING: HelpFooter = HelpFooter {
         command: "audit",
         page: "operate/audit",
         examples: &[

@@ -46,7 +46,7 @@ impl TextLayout {
     }
 
     /// Escapes text for the rest of a line, starting at this column. If it is too long, its middle is cut out.
-    pub fn rest_of_line(&self, from: usize, text: &str) -> String {
+    pub fn fit_rest_of_line(&self, from: usize, text: &str) -> String {
         let text = escape_line(text);
         match self.columns() {
             None => text,
@@ -215,7 +215,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_moment_is_relative_and_local_on_a_terminal_and_exact_elsewhere() {
+    fn a_time_is_relative_and_local_on_a_terminal_and_exact_elsewhere() {
         let layout = terminal_layout(80);
         for (seconds, shown) in [
             (86_399, "1s ago, 00:59 CET"),
@@ -237,7 +237,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_table_cuts_names_and_moves_its_last_columns_below() {
+    fn a_narrow_table_cuts_names_and_moves_its_last_columns_below_the_row() {
         let header = ["", "queue", "visible", "redrive after"];
         let row = ["source", "a-very-long-prefix-in-production-source", "12,345", "1 receive → prod-dlq"];
         let rows = vec![row.map(str::to_owned).to_vec()];

@@ -9,7 +9,7 @@ use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::files::check_output;
 use serde::Serialize;
 
-use crate::files::{FileError, create_output, write_error};
+use crate::files::{FileError, create_output, unwritable_file_error};
 use crate::terminal::escape::{escape_json, escape_lines};
 use crate::terminal::help::SHOW;
 use crate::terminal::layout::TextLayout;
@@ -115,7 +115,7 @@ impl OutputArgs {
         };
         match written {
             Err(error) if self.output.is_some() || error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(write_error(name, &error))
+                Err(unwritable_file_error(name, &error))
             }
             _ => Ok(()),
         }
@@ -126,7 +126,7 @@ impl OutputArgs {
 pub fn create_file(path: &Path) -> Result<File, FileError> {
     create_output(path).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => FileError::new(path, error),
-        _ => write_error(path, &error),
+        _ => unwritable_file_error(path, &error),
     })
 }
 
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_existing_output_file_is_refused_before_the_work() {
+    fn an_existing_output_file_is_rejected_before_any_work_is_done() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("report.json");
         replace_file(&path, b"precious").unwrap();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unwritable_output_is_refused_before_the_work() {
+    fn an_unwritable_output_file_is_rejected_before_any_work_is_done() {
         let folder = tempfile::tempdir().unwrap();
         let refused =
             |path: PathBuf| OutputArgs { output: Some(path) }.check_destination().unwrap_err().to_string();

@@ -79,7 +79,7 @@ pub fn parse_color_choice(arguments: impl Iterator<Item = std::ffi::OsString>) -
 }
 
 /// Prints a line, whose text must be safe to print.
-pub fn line(text: impl Display) {
+pub fn print_line(text: impl Display) {
     write_above_progress(|| stderr::write_line(text));
 }
 
@@ -95,19 +95,19 @@ fn write_above_progress(write: impl FnOnce()) {
 /// Prints the reason for the command's failure.
 pub fn error(what: impl Display) {
     let word = style("error:").for_stderr().red().bold();
-    line(format_args!("{word} {}", format_entry(what)));
+    print_line(format_args!("{word} {}", format_entry(what)));
 }
 
 /// Prints a warning about something that needs attention.
 pub fn warning(what: impl Display) {
     let word = style("warning:").for_stderr().yellow().bold();
-    line(format_args!("{word} {}", format_entry(what)));
+    print_line(format_args!("{word} {}", format_entry(what)));
 }
 
 /// Prints useful information.
 pub fn remark(what: impl Display) {
     if LEVEL.load(Ordering::Relaxed) >= NORMAL {
-        line(format_entry(what));
+        print_line(format_entry(what));
     }
 }
 
@@ -117,7 +117,7 @@ pub fn print_next_command(command: &NextCommand, page: &str) {
     if command.is_printable() && LEVEL.load(Ordering::Relaxed) >= NORMAL {
         let columns = io::stderr().is_terminal().then(|| Term::stderr().size().1.into());
         let words = style(NEXT).for_stderr().bold();
-        line(format_args!("{words}{}", command.wrap_lines(columns, NEXT.len())));
+        print_line(format_args!("{words}{}", command.wrap_lines(columns, NEXT.len())));
         docs_url(page).iter().for_each(|url| remark(format_args!("docs: {url}")));
     }
 }
@@ -125,7 +125,7 @@ pub fn print_next_command(command: &NextCommand, page: &str) {
 /// Prints details with `-v`.
 pub fn detail(what: impl Display) {
     if is_verbose() {
-        line(style(format_entry(what)).for_stderr().dim());
+        print_line(style(format_entry(what)).for_stderr().dim());
     }
 }
 
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn carriage_returns_end_lines_on_a_terminal() {
+    fn carriage_returns_become_line_feeds_on_a_terminal() {
         let traceback = b"[ERROR] KeyError: 'id'\rTraceback:\r  File\n";
         assert_eq!(normalize_line_ends(traceback), b"[ERROR] KeyError: 'id'\nTraceback:\n  File\n");
         assert_eq!(normalize_line_ends(b"a\r\nb\r"), b"a\nb\n");
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_in_several_chunks_is_written_once_and_its_rest_at_the_end() {
+    fn a_line_split_across_chunks_is_written_once_and_the_rest_at_the_end() {
         let mut written = Vec::new();
         let chunks = b"a".chain(&b"b\nc"[..]).chain(&b"d\re\n"[..]).chain(&b"rest"[..]);
         copy_lines(chunks, Duration::from_hours(1), |lines| written.push(lines.to_vec()));

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_grouped_and_spans_omit_outer_zero_units() {
+    fn digits_are_grouped_and_spans_omit_leading_and_trailing_zero_units() {
         assert_eq!([0, 999, 1000, 1_234_567].map(group_digits), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([1, 2000].map(|number| format_count(number, "message")), ["1 message", "2,000 messages"]);
         let spans = [-5, 0, 59, 61, 3600, 3661, 86_400, 93_784].map(approximate_span);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_whole_and_has_limits() {
+    fn a_number_must_be_whole_and_within_its_limits() {
         let parse = number(1..=3000_u32);
         assert_eq!(parse("3000"), Ok(3000));
         for wrong in ["", "0", "3001", "1,000", "-1", "1.5", "99999999999"] {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_has_a_unit_and_limits() {
+    fn a_time_span_needs_a_unit_and_must_be_within_its_limits() {
         let parse = seconds(1..=30 * DAY);
         assert_eq!(parse("10m"), Ok(Duration::from_secs(600)));
         assert_eq!(parse("1h 30m"), Ok(Duration::from_secs(5400)));

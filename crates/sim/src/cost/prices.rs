@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_replaces_one_price_only() {
+    fn an_override_replaces_only_its_own_price() {
         let changed = Prices::with_overrides(r#"{"logs_gb": 0.63, "alarm_month": 0}"#).unwrap();
         assert_eq!((changed.prices.logs_gb.dollars, changed.prices.alarm_month.dollars), (0.63, 0.0));
         assert_eq!(changed.prices.sqs_million_requests, Prices::shipped_list().prices.sqs_million_requests);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_or_unknown_member_is_rejected_with_its_pointer() {
+    fn an_invalid_or_unknown_override_is_rejected_with_its_json_pointer() {
         let error =
             overrides_error(r#"{"a/b~": 1, "logs_gb": -1, "alarm_month": "0.1", "metric_month": 1e999}"#);
         for pointer in [

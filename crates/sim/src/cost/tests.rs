@@ -39,7 +39,7 @@ fn invocations(calling: f64, deciding: f64) -> Invocations {
 const CALLING_FUNCTION: &str = "orders-prod-message-processor";
 const DECIDING_FUNCTION: &str = "orders-prod-failed-message-processor";
 
-fn bytes(function: &str, events: &[Event]) -> f64 {
+fn log_line_bytes(function: &str, events: &[Event]) -> f64 {
     let clock = VirtualClock::new(Timestamp::from_timestamp(1_785_000_000, 0).unwrap());
     f64::from(u32::try_from(log_bytes(function, &clock, events)).unwrap())
 }
@@ -81,13 +81,13 @@ fn scheduled_event(error_type: Option<&str>) -> Event {
     }
 }
 
-fn log_bytes_for_ten() -> LogBytes {
+fn log_bytes_for_ten_messages() -> LogBytes {
     LogBytes {
-        processed: bytes(CALLING_FUNCTION, &vec![processed_event(); 10]),
-        handed_off: bytes(CALLING_FUNCTION, &vec![handed_off_event(); 10]),
-        scheduled: bytes(DECIDING_FUNCTION, &vec![scheduled_event(None); 10]),
-        sent_again: bytes(CALLING_FUNCTION, &vec![scheduled_event(Some("HttpStatus.503")); 10]),
-        hopped: bytes(DECIDING_FUNCTION, &[Event::Hopped { messages: 10 }]),
+        processed: log_line_bytes(CALLING_FUNCTION, &vec![processed_event(); 10]),
+        handed_off: log_line_bytes(CALLING_FUNCTION, &vec![handed_off_event(); 10]),
+        scheduled: log_line_bytes(DECIDING_FUNCTION, &vec![scheduled_event(None); 10]),
+        sent_again: log_line_bytes(CALLING_FUNCTION, &vec![scheduled_event(Some("HttpStatus.503")); 10]),
+        hopped: log_line_bytes(DECIDING_FUNCTION, &[Event::Hopped { messages: 10 }]),
     }
 }
 
@@ -98,16 +98,16 @@ fn processor_log_bytes(done: u16, failing: Option<Strategy>) -> f64 {
         _ => handed_off_event(),
     });
     let events: Vec<_> = std::iter::repeat_n(processed_event(), done.into()).chain(failing).collect();
-    bytes(CALLING_FUNCTION, &events)
+    log_line_bytes(CALLING_FUNCTION, &events)
 }
 
 fn scheduled_log_bytes() -> f64 {
-    bytes(DECIDING_FUNCTION, &[scheduled_event(None)])
+    log_line_bytes(DECIDING_FUNCTION, &[scheduled_event(None)])
 }
 
 const MONTH_SECONDS: f64 = 30.0 * 86_400.0;
 
-fn page(name: &str) -> String {
+fn read_page(name: &str) -> String {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
     std::fs::read_to_string(path).unwrap()
 }
@@ -116,11 +116,11 @@ fn page(name: &str) -> String {
 #[track_caller]
 fn assert_page_contains(page_name: &str, wanted: &str) {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let page = page(page_name);
+    let page = read_page(page_name);
     assert!(words(&page).contains(&words(wanted)), "docs/{page_name} does not say:\n\n{wanted}\n");
 }
 
-fn dollars(amount: f64) -> String {
+fn format_dollars(amount: f64) -> String {
     format!("${amount:.2}")
 }
 
@@ -134,41 +134,41 @@ fn format_whole(number: f64) -> String {
 }
 
 /// Returns the table row for a million messages of one kind. The total is the sum of the displayed amounts.
-fn row(kind: &str, usage: Usage) -> String {
+fn cost_row(kind: &str, usage: Usage) -> String {
     let bill = usage.compute_bill(&Prices::shipped_list().prices, Architecture::Arm64);
     let amounts = [bill.sqs_requests, bill.lambda_requests, bill.lambda_duration, bill.logs];
     let cents: f64 = amounts.iter().map(|amount| (amount * 100.0).round()).sum();
     let requests = format_short((usage.sqs_requests + usage.sqs_fifo_requests) / 1e6);
-    let [requests_cost, invocations, duration, logs] = amounts.map(dollars);
-    let total = dollars(cents / 100.0);
+    let [requests_cost, invocations, duration, logs] = amounts.map(format_dollars);
+    let total = format_dollars(cents / 100.0);
     format!(
         "| {kind} | {requests} million: {requests_cost} | {invocations} | {duration} | {logs} | **{total}** |"
     )
 }
 
-fn immediate_usage() -> Usage {
+fn immediate_success_usage() -> Usage {
     Usage {
         sqs_requests: 1_000_000.0 + 100_000.0 + 100_000.0,
         invocations: invocations(100_000.0, 0.0),
-        log_bytes: 1e5 * log_bytes_for_ten().processed,
+        log_bytes: 1e5 * log_bytes_for_ten_messages().processed,
         ..Usage::default()
     }
 }
 
-fn retries() -> Usage {
+fn retry_usage() -> Usage {
     Usage {
         sqs_requests: 6.0 * 100_000.0,
         invocations: invocations(100_000.0, 100_000.0),
-        log_bytes: 1e5 * (log_bytes_for_ten().handed_off + log_bytes_for_ten().scheduled),
+        log_bytes: 1e5 * (log_bytes_for_ten_messages().handed_off + log_bytes_for_ten_messages().scheduled),
         ..Usage::default()
     }
 }
 
-fn direct_retries() -> Usage {
+fn direct_retry_usage() -> Usage {
     Usage {
         sqs_requests: 3.0 * 100_000.0,
         invocations: invocations(100_000.0, 0.0),
-        log_bytes: 1e5 * log_bytes_for_ten().sent_again,
+        log_bytes: 1e5 * log_bytes_for_ten_messages().sent_again,
         ..Usage::default()
     }
 }
@@ -176,13 +176,13 @@ fn direct_retries() -> Usage {
 #[test]
 fn the_costs_of_a_million_messages_match_the_docs() {
     for (kind, usage) in [
-        ("messages that succeed immediately", immediate_usage()),
-        ("retries", retries()),
-        ("retries with `direct-resend`", direct_retries()),
+        ("messages that succeed immediately", immediate_success_usage()),
+        ("retries", retry_usage()),
+        ("retries with `direct-resend`", direct_retry_usage()),
         ("messages with `ordered`", ordered_usage(1e6, &processed_event())),
-        ("retries with `ordered`", ordered_retries()),
+        ("retries with `ordered`", ordered_retry_usage()),
     ] {
-        assert_page_contains("deploy/cost.md", &row(kind, usage));
+        assert_page_contains("deploy/cost.md", &cost_row(kind, usage));
     }
 }
 
@@ -192,28 +192,28 @@ fn ordered_usage(sends: f64, event: &Event) -> Usage {
     Usage {
         sqs_fifo_requests: sends + 2e6,
         invocations: invocations(1e6, 0.0),
-        log_bytes: 1e6 * bytes(CALLING_FUNCTION, std::slice::from_ref(event)),
+        log_bytes: 1e6 * log_line_bytes(CALLING_FUNCTION, std::slice::from_ref(event)),
         ..Usage::default()
     }
 }
 
-fn ordered_retries() -> Usage {
+fn ordered_retry_usage() -> Usage {
     ordered_usage(0.0, &scheduled_event(Some("HttpStatus.503")))
 }
 
 #[test]
 fn ordered_messages_and_retries_cost_fifo_requests_and_an_invocation_each() {
     let prices = Prices::shipped_list().prices;
-    let (usage, retries) = (ordered_usage(1e6, &processed_event()), ordered_retries());
+    let (usage, retries) = (ordered_usage(1e6, &processed_event()), ordered_retry_usage());
     let bill = |usage: Usage| usage.compute_bill(&prices, Architecture::Arm64);
     assert_eq!((bill(usage).sqs_requests, bill(retries).sqs_requests), (1.5, 1.0));
-    let measured = million_retries(Strategy::Ordered);
+    let measured = measure_million_retries(Strategy::Ordered);
     assert_eq!((measured.sqs_requests, measured.sqs_fifo_requests), (0.0, retries.sqs_fifo_requests));
     assert_eq!(measured.invocations, retries.invocations);
 }
 
 /// Returns the measured usage for a million retries: a simulation with retries minus one without.
-fn million_retries(strategy: Strategy) -> Usage {
+fn measure_million_retries(strategy: Strategy) -> Usage {
     // All messages are sent together, so that batches are full. Each message fails once and is received again a minute
     // later.
     let policy = r#"{"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
@@ -257,7 +257,7 @@ fn the_cost_of_a_retry_matches_the_docs() {
     for (strategy, requests, most) in
         [(Strategy::DelayedResend, 0.6, 0.70), (Strategy::DirectResend, 0.3, 0.40)]
     {
-        let usage = million_retries(strategy);
+        let usage = measure_million_retries(strategy);
         assert!((usage.sqs_requests / 1e6 - requests).abs() < 0.001, "{strategy}: {usage:?}");
         let bill = usage.compute_bill(&Prices::shipped_list().prices, Architecture::Arm64);
         assert!(bill.total() <= most, "{strategy}: ${:.3} {bill:?}", bill.total());
@@ -286,7 +286,7 @@ const SAMPLING_RATE: f64 = 0.05;
 
 /// Returns a month's bill: SQS, Lambda, logs, traces. Assumes that a failing message is the only failure in its batch,
 /// and is alone in its batch on an inner queue.
-fn month(messages_a_day: f64, deployed: Deployment) -> [f64; 4] {
+fn monthly_bill(messages_a_day: f64, deployed: Deployment) -> [f64; 4] {
     let Deployment { strategy, received, batch, traced } = deployed;
     let prices = Prices::shipped_list().prices;
     let sent = 30.0 * messages_a_day;
@@ -334,10 +334,10 @@ fn the_monthly_costs_of_three_loads_match_the_docs() {
         };
         let batch = received.max(batch_size(load, WINDOW_SECONDS));
         let default = Deployment { strategy: Strategy::DelayedResend, received, batch, traced: true };
-        let [default, cheapest] = [default, cheapest].map(|deployed| month(load, deployed));
+        let [default, cheapest] = [default, cheapest].map(|deployed| monthly_bill(load, deployed));
         // The sum of the displayed amounts.
         let cents = |bill: [f64; 4]| bill.map(|amount| (amount * 100.0).round()).into_iter().sum::<f64>();
-        let total = [default, cheapest].map(|bill| dollars(cents(bill) / 100.0));
+        let total = [default, cheapest].map(|bill| format_dollars(cents(bill) / 100.0));
         format!("| {name} | {} | {} |\n", total[0], total[1])
     });
     assert_page_contains("deploy/cost.md", &rows.concat());
@@ -345,7 +345,7 @@ fn the_monthly_costs_of_three_loads_match_the_docs() {
 
 /// Without this test, the page's costs would go stale when the price list changes.
 #[test]
-fn the_sizing_of_four_loads_matches_the_docs() {
+fn the_sizing_for_four_loads_matches_the_docs() {
     let billion_a_month = 1e9 / MONTH_SECONDS;
     let loads = [("10", 10.0), ("386: a billion a month", billion_a_month), ("1,000", 1e3), ("10,000", 1e4)];
     let rows = loads.map(|(name, per_second)| {
@@ -355,7 +355,7 @@ fn the_sizing_of_four_loads_matches_the_docs() {
         let max_concurrency = (1.5 * per_second * CALL_SECONDS / 10.0).ceil().max(10.0);
         let columns = |strategy, inner_concurrency: f64| {
             let deployed = Deployment { strategy, received, batch, traced: true };
-            let bill: f64 = month(86_400.0 * per_second, deployed).iter().sum();
+            let bill: f64 = monthly_bill(86_400.0 * per_second, deployed).iter().sum();
             let concurrency = max_concurrency + 2.0 * inner_concurrency;
             format!("{inner_concurrency} | {concurrency} | ${}", format_whole(bill))
         };
@@ -388,8 +388,8 @@ fn the_costs_of_low_traffic_and_large_messages_match_the_docs() {
         "deploy/cost.md",
         &format!("with messages of 64 KB the first row's requests are {billed} million"),
     );
-    let [messages, again] = [immediate_usage(), retries()]
-        .map(|usage| dollars(usage.sqs_requests / 1e6 * prices.sqs_fair_million_requests.dollars));
+    let [messages, again] = [immediate_success_usage(), retry_usage()]
+        .map(|usage| format_dollars(usage.sqs_requests / 1e6 * prices.sqs_fair_million_requests.dollars));
     assert_page_contains(
         "deploy/cost.md",
         &format!(
@@ -397,8 +397,8 @@ fn the_costs_of_low_traffic_and_large_messages_match_the_docs() {
             prices.sqs_fair_million_requests.dollars
         ),
     );
-    let [first, second] = [immediate_usage(), retries()]
-        .map(|usage| dollars(usage.compute_bill(&prices, Architecture::X86_64).lambda_duration));
+    let [first, second] = [immediate_success_usage(), retry_usage()]
+        .map(|usage| format_dollars(usage.compute_bill(&prices, Architecture::X86_64).lambda_duration));
     assert_page_contains(
         "deploy/cost.md",
         &format!("On x86-64 the first two durations cost {first} and {second}."),
@@ -421,13 +421,13 @@ fn the_fixed_monthly_costs_match_the_docs() {
          | metrics | {} each, by the hours in which it was written: 15 always used, up to about 49 with all attempts, kinds, error types and an outage | {} to {} |\n\
          | traces | X-Ray samples one request per second and 5 % of the rest, at ${} per million | at most ${:.0} + 5 % of the traffic |",
             polls / 1e6,
-            dollars(polling),
-            dollars(alarm),
-            dollars(28.0 * alarm),
-            dollars(prices.dashboard_month.dollars),
-            dollars(metric),
-            dollars(15.0 * metric),
-            dollars(49.0 * metric),
+            format_dollars(polling),
+            format_dollars(alarm),
+            format_dollars(28.0 * alarm),
+            format_dollars(prices.dashboard_month.dollars),
+            format_dollars(metric),
+            format_dollars(15.0 * metric),
+            format_dollars(49.0 * metric),
             prices.traces_million.dollars,
             MONTH_SECONDS / 1e6 * prices.traces_million.dollars,
         ),
@@ -449,11 +449,11 @@ fn the_archive_costs_match_the_docs() {
              | S3 storage | at most 1,000,000 × 6 KB = {gigabytes} GB, at ${} per GB and month | {} per month |\n\
              | notices | at most 7 causes × 168 hours of a week × 10 environments = 11,760 mails, at {} per hundred thousand | {} |",
             s3_thousand_writes.dollars,
-            dollars(1e6 / 1e3 * s3_thousand_writes.dollars),
+            format_dollars(1e6 / 1e3 * s3_thousand_writes.dollars),
             s3_gb_month.dollars,
-            dollars(gigabytes * s3_gb_month.dollars),
-            dollars(sns_hundred_thousand_mails.dollars),
-            dollars(mails / 1e5 * sns_hundred_thousand_mails.dollars),
+            format_dollars(gigabytes * s3_gb_month.dollars),
+            format_dollars(sns_hundred_thousand_mails.dollars),
+            format_dollars(mails / 1e5 * sns_hundred_thousand_mails.dollars),
         ),
     );
 }
@@ -475,10 +475,10 @@ fn the_costs_of_a_customer_managed_kms_key_match_the_docs() {
         "deploy/cost.md",
         &format!(
             "| your own key (`encryptionKey`) | {}, and at most {:.2} million requests, at {} per million | at most {} |",
-            dollars(key),
+            format_dollars(key),
             requests / 1e6,
-            dollars(million),
-            dollars(key + requests / 1e6 * million),
+            format_dollars(million),
+            format_dollars(key + requests / 1e6 * million),
         ),
     );
 }
@@ -490,11 +490,11 @@ fn the_costs_of_hops_match_the_docs() {
     let usage = Usage {
         sqs_requests: 0.3 * hops,
         invocations: invocations(0.0, hops / 10.0),
-        log_bytes: hops / 10.0 * log_bytes_for_ten().hopped,
+        log_bytes: hops / 10.0 * log_bytes_for_ten_messages().hopped,
         ..Usage::default()
     };
     let bill = usage.compute_bill(&prices, Architecture::Arm64);
-    let lines = hops / 10.0 * log_bytes_for_ten().hopped / 1e9;
+    let lines = hops / 10.0 * log_bytes_for_ten_messages().hopped / 1e9;
     let logs = lines * prices.logs_gb.dollars;
     assert_page_contains(
         "strategies/delayed-resend.md",
@@ -505,15 +505,15 @@ fn the_costs_of_hops_match_the_docs() {
          A log line of {} bytes covers the ten messages that hop together: {:.2} GB, {} at {} per GB. \
          The total is about {} per million messages and hour.",
             format_short(usage.sqs_requests / 1e6),
-            dollars(bill.sqs_requests),
-            dollars(prices.sqs_million_requests.dollars),
+            format_dollars(bill.sqs_requests),
+            format_dollars(prices.sqs_million_requests.dollars),
             format_short(usage.invocations.count / 1e6),
-            dollars(bill.lambda_requests),
-            log_bytes_for_ten().hopped,
+            format_dollars(bill.lambda_requests),
+            log_bytes_for_ten_messages().hopped,
             lines,
-            dollars(logs),
-            dollars(prices.logs_gb.dollars),
-            dollars(bill.sqs_requests + bill.lambda_requests + logs),
+            format_dollars(logs),
+            format_dollars(prices.logs_gb.dollars),
+            format_dollars(bill.sqs_requests + bill.lambda_requests + logs),
         ),
     );
 }

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_is_its_amount_times_its_price() {
+    fn each_bill_item_is_its_quantity_times_its_price() {
         let bill = usage().compute_bill(&Prices::shipped_list().prices, Architecture::Arm64);
         // 5 million at $0.40, a million of them at $0.10 more, and 2 million at $0.50
         assert_eq!((bill.sqs_requests, bill.lambda_requests), (3.1, 3.0 * 0.2));

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::ops::ControlFlow;
 
 use redeliver_core::arrival::trace_header_and_verdict;
-use redeliver_core::deliver::deletion::delete_receives;
+use redeliver_core::deliver::deletion::delete_by_receipt_handle;
 use redeliver_core::failure::annotation::ERROR_TYPE;
 use redeliver_core::message::metadata::format_rfc3339;
 use redeliver_core::message::{Attribute, ReceivedMessage};
@@ -33,7 +33,11 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
             for record in &records {
                 let (_, verdict) = trace_header_and_verdict(record);
                 let virtual_now = self.is_virtual.then(|| format_rfc3339(self.clock.now()));
-                writeln!(output, "{}", final_record(record, verdict.is_some(), virtual_now.as_deref()))?;
+                writeln!(
+                    output,
+                    "{}",
+                    format_final_record(record, verdict.is_some(), virtual_now.as_deref())
+                )?;
                 let code = verdict.as_ref().map(|verdict| verdict.code.as_str());
                 let error_type = record.attributes.get(ERROR_TYPE).and_then(Attribute::text).or(code);
                 let now = self.clock.now();
@@ -43,7 +47,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
             output.flush()?;
             let handles: Vec<_> = records.into_iter().map(|record| record.receipt_handle).collect();
             // A record that could not be deleted is received again and counts as a copy.
-            delete_receives(queue, self.clock, &handles).await;
+            delete_by_receipt_handle(queue, self.clock, &handles).await;
             Ok(ControlFlow::Continue(()))
         })
         .await
@@ -52,7 +56,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
 
 /// Formats one output line: the unchanged body, the attributes as plain values, and the trace header if it contains the
 /// verdict. In virtual time, the line also has a timestamp, from which its reader computes the record's age.
-fn final_record(
+fn format_final_record(
     record: &ReceivedMessage,
     has_verdict_in_trace_header: bool,
     virtual_now: Option<&str>,

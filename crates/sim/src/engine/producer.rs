@@ -36,7 +36,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     ///
     /// # Errors
     /// If a failure record cannot be sent for a minute, or if `stop` completes.
-    pub async fn invoke_messages(
+    pub async fn invoke_with_messages(
         &self,
         messages: Vec<OutgoingMessage>,
         invoker: &impl AsyncInvoker,

@@ -53,7 +53,7 @@ pub(super) fn run_on_queues<T>(
         let tracker = Mutex::default();
         let engine = Engine { wait: Duration::ZERO, ..engine(&topology, &clock, &tracker) };
         let outcome = work(engine).await;
-        (outcome, topology.count_waiting().await.unwrap())
+        (outcome, topology.count_messages().await.unwrap())
     })
 }
 
@@ -142,7 +142,7 @@ fn a_batch_waits_until_it_is_full_or_its_window_is_over() {
 }
 
 #[test]
-fn messages_count_as_lost_after_several_empty_counts_in_a_row() {
+fn messages_are_considered_lost_after_several_consecutive_empty_counts() {
     let seconds = |clock: &VirtualClock| clock.now().timestamp();
     let (lost_after, _) = run_on_queues(async |engine| {
         let (clock, queue) = (engine.clock, &engine.topology.final_dlq);
@@ -155,7 +155,7 @@ fn messages_count_as_lost_after_several_empty_counts_in_a_row() {
             queue.delete_batch(&[taken[0].receipt_handle.clone()]).await;
         };
         let lost = async {
-            engine.wait_until_lost().await;
+            engine.wait_until_messages_are_lost().await;
             seconds(clock)
         };
         join!(lost, passing_message).0

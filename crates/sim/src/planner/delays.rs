@@ -42,15 +42,15 @@ pub struct LongestDelays(BTreeMap<u64, u64>);
 /// A log that counts the messages sent, and collects the delays of the processed ones.
 #[derive(Debug, Default)]
 pub(super) struct DelayLog {
-    up: DelaySide,
-    down: DelaySide,
+    up: DelaySamples,
+    down: DelaySamples,
     /// The number of the latest processed message in each group.
     latest: BTreeMap<String, u64>,
     overtaken: u64,
 }
 
 #[derive(Debug, Default)]
-struct DelaySide {
+struct DelaySamples {
     sent: u64,
     milliseconds: Vec<u64>,
     longest: LongestDelays,
@@ -69,12 +69,12 @@ pub(super) struct ProcessedMessage<'a> {
 
 impl DelayLog {
     pub(super) fn record_sent(&mut self, meets_fault: bool) {
-        self.side_mut(meets_fault).sent += 1;
+        self.samples_mut(meets_fault).sent += 1;
     }
 
     pub(super) fn record_processed(&mut self, message: &ProcessedMessage<'_>) {
         let ProcessedMessage { meets_fault, group, number, second, milliseconds } = *message;
-        let side = self.side_mut(meets_fault);
+        let side = self.samples_mut(meets_fault);
         side.milliseconds.push(milliseconds);
         let longest = side.longest.0.entry(second).or_default();
         *longest = milliseconds.max(*longest);
@@ -89,7 +89,7 @@ impl DelayLog {
     }
 
     /// Returns the log of the affected groups, or of the others.
-    const fn side_mut(&mut self, meets_fault: bool) -> &mut DelaySide {
+    const fn samples_mut(&mut self, meets_fault: bool) -> &mut DelaySamples {
         if meets_fault { &mut self.down } else { &mut self.up }
     }
 
@@ -98,7 +98,7 @@ impl DelayLog {
     }
 
     pub(super) fn delays_by_group(&self) -> DelaysByGroup {
-        let unprocessed = |side: &DelaySide| side.sent.saturating_sub(side.milliseconds.len() as u64);
+        let unprocessed = |side: &DelaySamples| side.sent.saturating_sub(side.milliseconds.len() as u64);
         DelaysByGroup {
             up: DelayPercentiles::from_milliseconds(self.up.milliseconds.clone()),
             down: DelayPercentiles::from_milliseconds(self.down.milliseconds.clone()),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_overtaken_by_a_later_one_of_its_own_group() {
+    fn a_message_is_overtaken_only_by_a_later_one_in_its_group() {
         let mut log = DelayLog::default();
         let mut processed = |group, number| {
             let (meets_fault, second, milliseconds) = (false, 0, 0);

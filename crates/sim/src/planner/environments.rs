@@ -94,7 +94,7 @@ mod tests {
     }
 
     /// Returns a clock, a list for the numbers of the invoked environments, and a counter for the environments started.
-    fn world() -> (VirtualClock, Mutex<Vec<u64>>, Counter) {
+    fn fixture() -> (VirtualClock, Mutex<Vec<u64>>, Counter) {
         (VirtualClock::new(Timestamp::UNIX_EPOCH), Mutex::default(), Counter::default())
     }
 
@@ -112,8 +112,8 @@ mod tests {
     }
 
     #[test]
-    fn the_most_recent_idle_environment_is_reused() {
-        let (clock, invoked, started) = world();
+    fn the_most_recently_used_idle_environment_is_reused() {
+        let (clock, invoked, started) = fixture();
         let environments = environments!(Duration::ZERO, clock, invoked, started);
         clock.block_on(async {
             invoke(&environments).await;
@@ -130,8 +130,8 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_invocation_of_an_environment_waits_for_its_start() {
-        let (clock, invoked, started) = world();
+    fn only_the_first_invocation_in_an_environment_has_a_cold_start() {
+        let (clock, invoked, started) = fixture();
         let environments = environments!(Duration::from_millis(150), clock, invoked, started);
         let ends = clock.block_on(async {
             invoke(&environments).await;
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn an_idle_or_old_environment_ends() {
-        let (clock, invoked, started) = world();
+        let (clock, invoked, started) = fixture();
         let environments = environments!(Duration::ZERO, clock, invoked, started);
         clock.block_on(async {
             invoke(&environments).await;

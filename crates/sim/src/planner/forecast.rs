@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_held_no_longer_than_its_age() {
+    fn a_message_is_held_no_longer_than_its_maximum_age() {
         let held = |policy| worst_case(policy, 604_800).hold_seconds_max;
         assert_eq!(held("{}"), Some(86_400));
         assert_eq!(held(r#"{"max_age_seconds":4000}"#), Some(4000));
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn retries_fit_into_80_percent_of_the_retention_as_in_the_stack() {
+    fn retries_must_fit_into_80_percent_of_the_retention() {
         // 5 × 900 s of delays and 6 calls of 60 s
         let default = worst_case("{}", 7 * 86_400);
         assert_eq!((default.worst_case_seconds, default.fits), (4860, true));

@@ -14,7 +14,7 @@ use redeliver_core::ports::{Clock, Function};
 use redeliver_embedded::{EmbeddedSqs, VirtualClock};
 use serde::Serialize;
 
-use super::scenario::name;
+use super::scenario::serialize_as_name;
 use super::times::ModelTimes;
 
 /// The highest `MaximumConcurrency` ("ScalingConfig", AWS Lambda API Reference).
@@ -41,7 +41,7 @@ impl Display for InnerFunctionName {
 /// An inner function that cannot keep up with its queue.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bottleneck {
-    #[serde(serialize_with = "name")]
+    #[serde(serialize_with = "serialize_as_name")]
     pub function: InnerFunctionName,
     /// The messages per second that it would receive in the busiest minute if it kept up.
     pub wanted_per_second: u64,
@@ -196,7 +196,7 @@ mod tests {
 
     /// Without retries, all messages become dead letters immediately. No strategy bypasses the final-dlq-annotator.
     #[test]
-    fn the_annotator_is_a_bottleneck_above_a_minute_of_work() {
+    fn more_than_a_minute_of_work_makes_the_annotator_a_bottleneck() {
         let found = bottleneck(12_100).unwrap();
         assert_eq!(found.function, InnerFunctionName::FinalDlqAnnotator);
         assert_eq!((found.backlog_max, found.possible_per_second), (12_050, 200));

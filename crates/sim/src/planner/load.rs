@@ -8,7 +8,7 @@ use serde::Serialize;
 /// The calls in each second since the first message; seconds without calls are omitted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoadBySecond {
-    seconds: BTreeMap<u64, SecondCalls>,
+    seconds: BTreeMap<u64, CallsInSecond>,
     /// Messages held in each second.
     holds: BTreeMap<u64, u64>,
     /// Failed calls by cause.
@@ -17,7 +17,7 @@ pub struct LoadBySecond {
 
 /// The calls in one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SecondCalls {
+pub struct CallsInSecond {
     pub calls: u64,
     pub succeeded: u64,
 }
@@ -73,7 +73,7 @@ impl LoadBySecond {
     }
 
     /// Returns the calls in one second.
-    pub fn calls_at_second(&self, second: u64) -> SecondCalls {
+    pub fn calls_at_second(&self, second: u64) -> CallsInSecond {
         self.seconds.get(&second).copied().unwrap_or_default()
     }
 
@@ -87,7 +87,7 @@ impl LoadBySecond {
     }
 
     /// Returns the calls in the busiest second of a range.
-    pub fn busiest_second(&self, range: Range<u64>) -> SecondCalls {
+    pub fn busiest_second(&self, range: Range<u64>) -> CallsInSecond {
         self.seconds
             .range(range)
             .map(|(_, second)| *second)
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_99th_percentile_counts_seconds_without_calls() {
+    fn the_99th_percentile_includes_seconds_without_calls() {
         // Of the 200 seconds from 100 on, the busiest two are above the 99th percentile.
         let load = load(&[(50, 99), (100, 7), (120, 5), (200, 3), (299, 1)]);
         assert_eq!(load.load_after(100), RecoveryLoad { peak_per_second: 7, p99_per_second: 3 });
@@ -150,7 +150,7 @@ mod tests {
         load.record_call(1, Err(FailureCause::OverCapacity));
         load.record_call(1, Err(FailureCause::ByChance));
         load.record_call(1, Ok(()));
-        assert_eq!(load.calls_at_second(1), SecondCalls { calls: 4, succeeded: 1 });
+        assert_eq!(load.calls_at_second(1), CallsInSecond { calls: 4, succeeded: 1 });
         assert_eq!((load.successes_before(1), load.successes_before(2)), (0, 1));
         assert_eq!(load.wasted, WastedCalls { while_down: 1, over_capacity: 1, by_chance: 1 });
     }

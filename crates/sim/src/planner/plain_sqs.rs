@@ -16,7 +16,7 @@ use super::scenario::Scenario;
 use super::target::SimulatedTarget;
 use crate::batching::Batching;
 use crate::topology::Topology;
-use crate::tracker::message_id;
+use crate::tracker::parse_message_id;
 
 /// The settings of a plain queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -65,7 +65,7 @@ impl Function for PlainFunction<'_> {
         let calls = records.into_iter().map(|record| async {
             let message = Message {
                 body: &record.body,
-                message_id: &message_id(&record.body)?,
+                message_id: &parse_message_id(&record.body)?,
                 form: &BodyForm::Envelope,
                 retry_attempt: record.receive_count.saturating_sub(1),
                 redrive_generation: 0,
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_receive_beyond_the_limit_moves_a_message_to_the_dead_letter_queue() {
+    fn a_message_over_its_receive_limit_goes_to_the_dead_letter_queue() {
         let measured = measure_plain(2, &sixty_messages_and_an_outage(3600));
         assert_eq!((measured.processed, measured.unprocessed_count(), measured.calls), (0, 60, 120));
         assert_eq!(measured.dead_lettered.values().sum::<u64>(), 60);

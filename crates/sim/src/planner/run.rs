@@ -110,7 +110,7 @@ pub fn run_policy(
     scenario: &Scenario,
     progress: &dyn Fn(u64),
 ) -> Result<Measurements, LoopError> {
-    let handling = Handling::Redeliver(policy);
+    let handling = FailureHandling::Redeliver(policy);
     let (mut measurements, loads) = run_once(handling, scenario, progress)?;
     if loads.has_backlog(scenario.inner_concurrency, &scenario.times) {
         let unlimited = Scenario { inner_concurrency: INNER_CONCURRENCY_MAX, ..*scenario };
@@ -130,22 +130,22 @@ pub fn run_plain(
     scenario: &Scenario,
     progress: &dyn Fn(u64),
 ) -> Result<Measurements, LoopError> {
-    run_once(Handling::Plain(plain), scenario, progress).map(|(measurements, _)| measurements)
+    run_once(FailureHandling::Plain(plain), scenario, progress).map(|(measurements, _)| measurements)
 }
 
 /// The system that handles failed messages.
 #[derive(Clone, Copy)]
-enum Handling<'a> {
+enum FailureHandling<'a> {
     Redeliver(&'a Policy),
     Plain(PlainSqs),
 }
 
 fn run_once(
-    handling: Handling<'_>,
+    handling: FailureHandling<'_>,
     scenario: &Scenario,
     progress: &dyn Fn(u64),
 ) -> Result<(Measurements, InnerLoads), LoopError> {
-    let clock = virtual_time::start_clock();
+    let clock = virtual_time::clock_at_start();
     let sqs = EmbeddedSqs::new(clock.clone(), scenario.seed);
     let (counters, sends) = (RunCounters::default(), scenario.send_times());
     let (start, run_counters) = (clock.now(), &counters);
@@ -157,7 +157,7 @@ fn run_once(
 
 #[derive(Clone, Copy)]
 struct Simulation<'a> {
-    handling: Handling<'a>,
+    handling: FailureHandling<'a>,
     scenario: &'a Scenario,
     /// The send times.
     sends: &'a [Duration],
@@ -190,10 +190,10 @@ impl<'a> Simulation<'a> {
         let Self { handling, scenario, sends, clock, start, counters } = self;
         let Scenario { strategy, batching, seed, times, .. } = *scenario;
         let topology = match handling {
-            Handling::Redeliver(policy) => {
+            FailureHandling::Redeliver(policy) => {
                 Topology::create_queues(sqs, "simulated", strategy, policy.max_attempts, batching).await
             }
-            Handling::Plain(plain) => plain.create_topology(sqs, scenario).await,
+            FailureHandling::Plain(plain) => plain.create_topology(sqs, scenario).await,
         };
         let topology = topology.map_err(LoopError::while_doing("creating the queues"))?;
         lock(&counters.tracker).expect_messages(scenario.messages);
@@ -218,7 +218,7 @@ impl<'a> Simulation<'a> {
         let mut no_output = std::io::sink();
         let running = async {
             match handling {
-                Handling::Redeliver(policy) => {
+                FailureHandling::Redeliver(policy) => {
                     let timed = queues.map_queues(|queue| TimedQueue {
                         queue: queue.clone(),
                         clock: clock.clone(),
@@ -227,19 +227,21 @@ impl<'a> Simulation<'a> {
                     let functions = self.build_functions(policy, sqs, &timed, target);
                     engine.run_functions(&functions, &mut no_output, pending()).await
                 }
-                Handling::Plain(_) => {
-                    engine.run_functions(&self.plain_functions(target), &mut no_output, pending()).await
+                FailureHandling::Plain(_) => {
+                    engine.run_functions(&self.build_plain_functions(target), &mut no_output, pending()).await
                 }
             }
         };
         try_join!(self.send_messages(&engine), running)?;
-        let waiting =
-            topology.count_waiting().await.map_err(LoopError::while_doing("counting the queued messages"))?;
+        let waiting = topology
+            .count_messages()
+            .await
+            .map_err(LoopError::while_doing("counting the queued messages"))?;
         let usage = counters.billed_usage(&topology, &queues, scenario.groups.is_some());
         Ok(self.collect_measurements(waiting, usage))
     }
 
-    fn plain_functions(
+    fn build_plain_functions(
         self,
         target: SimulatedTarget<'a>,
     ) -> LoopFunctions<impl Function, PlainFunction<'a>, PlainFunction<'a>> {
@@ -330,14 +332,15 @@ impl<'a> Simulation<'a> {
         // The queues may also contain copies of settled messages, which do not count.
         let waiting = waiting.min(tracker.missing_count());
         // A target that was never down counts as recovered from the first message on.
-        let return_second = scenario.return_second().unwrap_or(0);
+        let return_second = scenario.recovery_second().unwrap_or(0);
         let drain_start = return_second.max(sends.last().map_or(0, Duration::as_secs));
         let last_settled =
             tracker.last_settled_at().map_or(0, |at| (at - start).num_seconds().unsigned_abs());
         let events = counters.telemetry.events.counts();
         let load = std::mem::take(&mut *lock(&counters.load));
         let delays = lock(&counters.delays);
-        let has_breaker = matches!(handling, Handling::Redeliver(policy) if policy.circuit_breaker.is_some());
+        let has_breaker =
+            matches!(handling, FailureHandling::Redeliver(policy) if policy.circuit_breaker.is_some());
         Measurements {
             sent: tracker.total_sent(),
             processed: tracker.total_processed(),
@@ -436,7 +439,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_round_has_every_group_in_its_own_order() {
+    fn each_round_contains_every_group_in_a_new_order() {
         let groups: Vec<_> = shuffled_groups(5, 0).take(15).collect();
         assert_eq!(groups, [2, 0, 1, 3, 4, 3, 0, 1, 4, 2, 2, 3, 0, 4, 1]);
     }

@@ -17,13 +17,13 @@ use crate::batching::Batching;
 /// processed by up to 10 concurrent invocations.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Scenario {
-    #[serde(serialize_with = "name")]
+    #[serde(serialize_with = "serialize_as_name")]
     pub strategy: Strategy,
     pub messages: u64,
     #[serde(flatten)]
     pub fault: TargetFault,
     /// The outcome of calls that fail because of the fault.
-    #[serde(rename = "error_type", serialize_with = "name")]
+    #[serde(rename = "error_type", serialize_with = "serialize_as_name")]
     pub failed_call: FailedCall,
     /// The message groups. Without groups, messages have no `MessageGroupId` and all are affected by the fault.
     /// Required for a FIFO queue.
@@ -32,7 +32,7 @@ pub struct Scenario {
     #[serde(rename = "capacity_per_second")]
     pub capacity: Option<u32>,
     /// The time span over which the messages are sent, at random times.
-    #[serde(rename = "over_seconds", serialize_with = "seconds")]
+    #[serde(rename = "over_seconds", serialize_with = "serialize_as_seconds")]
     pub over: Duration,
     /// Concurrent invocations of the message-processor, each in its own environment.
     pub max_concurrency: u16,
@@ -128,9 +128,9 @@ impl Display for FailedCall {
 /// The durations for which a flapping target is up and then down.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Flap {
-    #[serde(rename = "up_seconds", serialize_with = "seconds")]
+    #[serde(rename = "up_seconds", serialize_with = "serialize_as_seconds")]
     pub up: Duration,
-    #[serde(rename = "down_seconds", serialize_with = "seconds")]
+    #[serde(rename = "down_seconds", serialize_with = "serialize_as_seconds")]
     pub down: Duration,
 }
 
@@ -222,7 +222,7 @@ impl Scenario {
     }
 
     /// Returns the second at which the target recovers for good, or `None` if it is never down.
-    pub fn return_second(&self) -> Option<u64> {
+    pub fn recovery_second(&self) -> Option<u64> {
         self.down_times().next_back().map(|down| down.end)
     }
 
@@ -233,11 +233,14 @@ impl Scenario {
 }
 
 /// Serializes a value as its name.
-pub(super) fn name<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn serialize_as_name<S: Serializer>(
+    value: &impl Display,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
 }
 
-fn seconds<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_as_seconds<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(span.as_secs())
 }
 
@@ -265,7 +268,7 @@ mod tests {
                 let is_in_down_time = times.iter().any(|time| time.contains(&second));
                 assert_eq!(scenario.is_down(second), is_in_down_time, "{second}");
             }
-            (times, scenario.return_second())
+            (times, scenario.recovery_second())
         };
         assert_eq!(down_times(20, 10, 60), (vec![20..30, 50..60], Some(60)));
         assert_eq!(down_times(20, 10, 75), (vec![20..30, 50..60], Some(60)), "the target is up at the end");

@@ -5,7 +5,7 @@
 //! over the bounds of the n-th delay: no sampling is needed. The distribution ignores the duration of calls and polls,
 //! and delays requested by the target.
 
-use redeliver_core::decide::backoff::bounds;
+use redeliver_core::decide::backoff::delay_bounds;
 use redeliver_core::policy::Policy;
 use serde::{Serialize, Serializer};
 
@@ -55,7 +55,7 @@ impl Schedule {
     pub fn for_policy(policy: &Policy) -> Self {
         let delays: Vec<_> = (1..=policy.max_attempts)
             .map(|attempt| {
-                let (low, high) = bounds(policy, attempt).into_inner();
+                let (low, high) = delay_bounds(policy, attempt).into_inner();
                 (u64::from(low.get()), u64::from(high.get()))
             })
             .collect();
@@ -70,7 +70,7 @@ impl Schedule {
         for (attempt, (low, high)) in (1..).zip(delays) {
             earliest += low;
             latest += high;
-            let next = now.spread_delay(low / step, high / step, age / step);
+            let next = now.spread_by_delay(low / step, high / step, age / step);
             // Messages that are too old for this attempt made their last attempt before it. A message without any
             // attempt survives no outage and is not included in `last`.
             if attempt > 1 {
@@ -106,7 +106,7 @@ impl Serialize for Schedule {
 
 impl TimeDistribution {
     /// Returns the distribution after another delay of `low..=high` steps, up to step `limit`.
-    fn spread_delay(&self, low: u64, high: u64, limit: u64) -> Self {
+    fn spread_by_delay(&self, low: u64, high: u64, limit: u64) -> Self {
         let end = (self.end() + high).min(limit);
         let first = self.first + low;
         let width = to_float(high - low + 1);

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_message_survives_its_hold_and_then_its_schedule() {
+    fn a_held_message_survives_for_its_hold_plus_its_schedule() {
         let fixed = r#"{"max_attempts":3,"circuit_breaker":{"hold_seconds_max":3600},"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
         for fault in FAULTS {
             assert_eq!(hold_survival_chances(fault, "{}", [60, 3600, 86_400]), [1.0; 3]);
@@ -123,7 +123,7 @@ mod tests {
 
     /// After the holds, the target is called once more and the message is then given up.
     #[test]
-    fn a_message_refused_as_not_now_survives_only_its_holds() {
+    fn a_message_refused_with_not_now_survives_only_while_it_is_held() {
         assert_eq!(hold_survival_chances(NOT_NOW, "{}", [86_400, 86_401, 90_000]), [1.0, 0.0, 0.0]);
         let hour = r#"{"circuit_breaker":{"hold_seconds_max":3600}}"#;
         for not_now in [NOT_NOW, FailedCall::Status(429)] {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_message_ends_at_its_maximum_age() {
+    fn a_held_message_is_given_up_at_its_maximum_age() {
         // A held message is received again every 750 s. With half of that left until the maximum age, half of all
         // messages are in time.
         let policy = r#"{"max_age_seconds":7200}"#;

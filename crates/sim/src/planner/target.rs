@@ -60,7 +60,7 @@ impl SimulatedTarget<'_> {
         let SimulatedData { number } = message.data()?;
         let meets_fault = scenario.is_affected(group);
         let answer = self.decide_outcome(message, meets_fault);
-        self.clock.sleep(self.call_time(number, answer)).await;
+        self.clock.sleep(self.call_duration(number, answer)).await;
         answer.map_err(|cause| handler_error(cause, scenario.failed_call))?;
         let now = self.clock.now();
         lock(self.tracker).record_processed(message.body, now);
@@ -80,7 +80,7 @@ impl SimulatedTarget<'_> {
 
     /// Returns the duration of a call. A target that is down or rejects a call responds quickly, a hanging target never
     /// does, and any other status takes as long as a success.
-    fn call_time(&self, number: u64, answer: Result<(), FailureCause>) -> Duration {
+    fn call_duration(&self, number: u64, answer: Result<(), FailureCause>) -> Duration {
         let Scenario { times, failed_call, .. } = *self.scenario;
         let mean = match (answer, failed_call) {
             (Err(FailureCause::OverCapacity), _) => times.refusal,
@@ -88,7 +88,7 @@ impl SimulatedTarget<'_> {
             (Err(_), FailedCall::Status(429 | 502 | 503)) => times.refusal,
             _ => times.answer,
         };
-        self.call_times.next_time(number, mean)
+        self.call_times.next_duration(number, mean)
     }
 
     fn decide_outcome(&self, message: &Message<'_>, meets_fault: bool) -> Result<(), FailureCause> {
@@ -101,7 +101,7 @@ impl SimulatedTarget<'_> {
         } else if is_full {
             Err(FailureCause::OverCapacity)
         } else if meets_fault {
-            self.built_in.answer_call(message).map_err(|_| FailureCause::ByChance)
+            self.built_in.respond_to_call(message).map_err(|_| FailureCause::ByChance)
         } else {
             Ok(())
         };
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_counts_from_the_messages_own_send() {
+    fn a_delay_is_measured_from_when_its_message_was_sent() {
         let delays =
             run_policy(&Policy::default(), &ten_messages(0.0, None), &|_| {}).unwrap().delay_seconds.unwrap();
         assert_eq!((delays.p50, delays.max), (0.0, 0.0));

@@ -38,7 +38,7 @@ impl Telemetry {
         load: &'a Mutex<LoadBySecond>,
         held: &'a HeldMessageIds,
     ) -> EnvironmentObserver<'a> {
-        let lines = json_lines(FUNCTION, clock, &self.log_bytes);
+        let lines = json_lines_observer(FUNCTION, clock, &self.log_bytes);
         EnvironmentObserver { telemetry: self, lines, clock, start, load, held }
     }
 }
@@ -47,14 +47,14 @@ impl Telemetry {
 #[cfg(test)]
 pub(crate) fn log_bytes(function: &str, clock: &VirtualClock, events: &[Event]) -> u64 {
     let bytes = Counter::default();
-    let lines = json_lines(function, clock, &bytes);
+    let lines = json_lines_observer(function, clock, &bytes);
     lines.observe_all(events);
     lines.flush();
     drop(lines);
     bytes.get()
 }
 
-fn json_lines<'a>(
+fn json_lines_observer<'a>(
     function: &str,
     clock: &VirtualClock,
     bytes: &'a Counter,

@@ -117,7 +117,7 @@ impl CallTimes {
 
     /// Returns the duration of a message's next call, given the mean. The logarithm of the duration is nearly normal:
     /// it is the sum of four draws, so that no call takes longer than five times the mean.
-    pub(super) fn next_time(&self, message: u64, mean: Duration) -> Duration {
+    pub(super) fn next_duration(&self, message: u64, mean: Duration) -> Duration {
         if mean.is_zero() || self.times.spread == 0.0 {
             return mean;
         }
@@ -158,10 +158,10 @@ mod tests {
     }
 
     #[test]
-    fn call_times_have_the_mean_and_a_long_tail() {
+    fn call_times_have_the_given_mean_and_a_long_tail() {
         let calls = CallTimes::new(ModelTimes::default(), 0);
         let mut times: Vec<_> =
-            (0..10_000).map(|message| calls.next_time(message, MEAN).as_millis()).collect();
+            (0..10_000).map(|message| calls.next_duration(message, MEAN).as_millis()).collect();
         times.sort_unstable();
         let mean = times.iter().sum::<u128>() / 10_000;
         let percentiles = [0, 5_000, 9_000, 9_900, 9_999].map(|rank| times[rank]);
@@ -171,9 +171,9 @@ mod tests {
     #[test]
     fn call_times_do_not_depend_on_earlier_calls() {
         let [one, other] = [(); 2].map(|()| CallTimes::new(ModelTimes::default(), 7));
-        let first = one.next_time(1, MEAN);
-        other.next_time(2, MEAN);
-        assert_eq!(other.next_time(1, MEAN), first);
-        assert_ne!(one.next_time(1, MEAN), first, "the second call has its own duration");
+        let first = one.next_duration(1, MEAN);
+        other.next_duration(2, MEAN);
+        assert_eq!(other.next_duration(1, MEAN), first);
+        assert_ne!(one.next_duration(1, MEAN), first, "the second call has its own duration");
     }
 }

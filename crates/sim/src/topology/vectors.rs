@@ -52,7 +52,7 @@ impl QueueService for Recorder {
 }
 
 #[test]
-fn the_queues_of_the_loop_match_the_vectors() {
+fn the_retry_loops_queues_match_the_vectors() {
     let vectors: Vec<Vector> =
         serde_json::from_str(include_str!("../../../../schemas/vectors/queues.json")).unwrap();
     for Vector { name, strategy, policy, queues } in vectors {

@@ -23,7 +23,7 @@ fn handed_off_event(kind: &'static str) -> Event {
 }
 
 /// Returns the metrics after these events from `orders-message-processor`, alongside a function without events.
-fn text(events: &[Event]) -> String {
+fn metrics_text(events: &[Event]) -> String {
     #[derive(Default)]
     struct EventRecorder(Mutex<Vec<Event>>);
     impl Observer for EventRecorder {
@@ -47,14 +47,14 @@ fn text(events: &[Event]) -> String {
     metrics.render_openmetrics(&HealthReport { healthy: true, functions: vec![report] })
 }
 
-fn value<'a>(text: &'a str, series: &str) -> Option<&'a str> {
+fn series_value<'a>(text: &'a str, series: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))
 }
 
 #[test]
 fn events_are_counted_by_function_and_dimension() {
     let hopped = Event::Hopped { messages: 7 };
-    let text = text(&[
+    let text = metrics_text(&[
         processed_event(0.2),
         processed_event(0.3),
         handed_off_event("permanent"),
@@ -63,7 +63,7 @@ fn events_are_counted_by_function_and_dimension() {
     ]);
     let value_of = |name: &str, more: &str| {
         let series = format!("redeliver_{name}{{function=\"orders-message-processor\"{more}}}");
-        value(&text, &series).unwrap_or_else(|| panic!("{series} in\n{text}")).to_owned()
+        series_value(&text, &series).unwrap_or_else(|| panic!("{series} in\n{text}")).to_owned()
     };
     assert_eq!(value_of("processed_total", ""), "2");
     assert_eq!(value_of("hops_total", ""), "14");
@@ -73,11 +73,14 @@ fn events_are_counted_by_function_and_dimension() {
     assert_eq!(value_of("retries_scheduled_total", r#",retry_attempt="11-100""#), "0");
     assert_eq!(value_of("target_seconds_sum", ""), "0.5");
     let bucket = r#"redeliver_target_seconds_bucket{le="0.25",function="orders-message-processor"}"#;
-    assert_eq!(value(&text, bucket), Some("1"), "{text}");
+    assert_eq!(series_value(&text, bucket), Some("1"), "{text}");
     assert_eq!(value_of("message_age_seconds_count", ""), "3");
     assert_eq!(value_of("batches_in_flight", ""), "2");
     assert_eq!(value_of("seconds_since_poll", ""), "7.0");
-    assert_eq!(value(&text, r#"redeliver_processed_total{function="final-dlq-annotator"}"#), Some("0"));
+    assert_eq!(
+        series_value(&text, r#"redeliver_processed_total{function="final-dlq-annotator"}"#),
+        Some("0")
+    );
 }
 
 #[test]
@@ -86,9 +89,9 @@ fn receive_counts_are_not_added_up() {
         let sqs_message_id = CANARY.to_owned();
         Event::ReceivedAgain { sqs_message_id, receive_count, age_seconds: 900.0 }
     };
-    let text = text(&[event(5), event(60)]);
+    let text = metrics_text(&[event(5), event(60)]);
     let value_of = |name| {
-        value(&text, &format!("redeliver_receive_count_{name}"))
+        series_value(&text, &format!("redeliver_receive_count_{name}"))
             .unwrap_or_else(|| panic!("{name} in\n{text}"))
     };
     assert_eq!(value_of(r#"count{function="orders-message-processor"}"#), "2");
@@ -99,10 +102,10 @@ fn receive_counts_are_not_added_up() {
 #[test]
 fn holds_over_an_hour_are_counted_separately_from_shorter_ones() {
     let held = |longest_hold_seconds| Event::Held { messages: 1, open_seconds: 1.0, longest_hold_seconds };
-    let text = text(&[held(0), held(3600), held(3601)]);
+    let text = metrics_text(&[held(0), held(3600), held(3601)]);
     let value_of = |more: &str| {
         let series = format!("redeliver_longest_hold_seconds_{more}");
-        value(&text, &series).unwrap_or_else(|| panic!("{series} in\n{text}")).to_owned()
+        series_value(&text, &series).unwrap_or_else(|| panic!("{series} in\n{text}")).to_owned()
     };
     let function = r#"function="orders-message-processor""#;
     assert_eq!(value_of(&format!(r#"bucket{{le="3600.0",{function}}}"#)), "2");
@@ -117,7 +120,8 @@ fn messages_add_no_time_series_and_their_ids_never_appear() {
         let lines = text.lines().filter(|line| line.starts_with("redeliver_"));
         lines.map(|line| line.rsplit_once(' ').unwrap().0.to_owned()).collect::<BTreeSet<_>>()
     };
-    let (one, many) = (text(&[processed_event(0.1)]), text(&vec![processed_event(0.1); 1000]));
+    let (one, many) =
+        (metrics_text(&[processed_event(0.1)]), metrics_text(&vec![processed_event(0.1); 1000]));
     assert_eq!(series(&one), series(&many));
     assert!(!many.contains(CANARY), "{many}");
 }
@@ -126,7 +130,7 @@ fn messages_add_no_time_series_and_their_ids_never_appear() {
 /// one.
 #[test]
 fn every_counter_starts_at_zero_with_a_help_text() {
-    let text = text(&[processed_event(0.1)]);
+    let text = metrics_text(&[processed_event(0.1)]);
     for metric in Metric::ALL.iter().filter(|metric| metric.measure() == Measure::Count) {
         let name = format!("redeliver_{}", format!("{metric:?}").to_snake_case());
         for kind in ["HELP", "TYPE"] {

@@ -42,7 +42,7 @@ impl Collector {
         Self { address, requests }
     }
 
-    async fn next(&mut self) -> ExportTraceServiceRequest {
+    async fn next_request(&mut self) -> ExportTraceServiceRequest {
         let (path, headers, body) = self.requests.recv().await.unwrap();
         assert_eq!(path, "/v1/traces");
         assert_eq!(headers["content-type"], "application/x-protobuf");
@@ -51,7 +51,7 @@ impl Collector {
     }
 }
 
-fn export(address: &str, interval: Duration) -> SpanExport {
+fn span_export(address: &str, interval: Duration) -> SpanExport {
     let exporter = Exporter::new(OtlpSettings {
         endpoint: format!("http://{address}/v1/traces"),
         headers: vec![("api-key".to_owned(), "secret".to_owned())],
@@ -61,13 +61,13 @@ fn export(address: &str, interval: Duration) -> SpanExport {
 }
 
 /// Returns a function's observer, which discards log lines.
-fn observer() -> Arc<dyn Observer> {
+fn tracing_observer() -> Arc<dyn Observer> {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH + Duration::from_secs(7));
     let logging = Logging { tracing: Some(TracingSettings::default()), ..Logging::default() };
     Arc::new(JsonLinesObserver::new(FUNCTION_NAME, logging, clock, std::io::sink()))
 }
 
-fn functions(observer: &Arc<dyn Observer>) -> Vec<TracedFunction> {
+fn traced_functions(observer: &Arc<dyn Observer>) -> Vec<TracedFunction> {
     vec![(FUNCTION_NAME.to_owned(), Arc::clone(observer))]
 }
 
@@ -76,7 +76,7 @@ fn tracer(observer: &Arc<dyn Observer>) -> &Tracer {
 }
 
 /// Records a span for a batch.
-fn record_batch(observer: &Arc<dyn Observer>) {
+fn record_batch_span(observer: &Arc<dyn Observer>) {
     let (tracer, now) = (tracer(observer), Timestamp::UNIX_EPOCH + Duration::from_secs(7));
     tracer.record_span(receive_span(
         tracer.begin_trace(now, true),
@@ -87,7 +87,7 @@ fn record_batch(observer: &Arc<dyn Observer>) {
     ));
 }
 
-fn labels(attributes: &[KeyValue]) -> String {
+fn format_attributes(attributes: &[KeyValue]) -> String {
     let value = |one: &KeyValue| match one.value.clone().unwrap().value.unwrap() {
         Value::StringValue(text) => text,
         other => format!("{other:?}"),
@@ -98,32 +98,36 @@ fn labels(attributes: &[KeyValue]) -> String {
 #[tokio::test]
 async fn exported_spans_name_their_function() {
     let mut collector = Collector::start().await;
-    let observer = observer();
-    let running = export(&collector.address, NEVER).start_export(functions(&observer));
-    record_batch(&observer);
+    let observer = tracing_observer();
+    let running = span_export(&collector.address, NEVER).start_export(traced_functions(&observer));
+    record_batch_span(&observer);
     running.finish_export(&SystemClock).await;
-    let [resource] = <[_; 1]>::try_from(collector.next().await.resource_spans).unwrap();
-    assert_eq!(labels(&resource.resource.unwrap().attributes), "service.name=redeliver-work");
+    let [resource] = <[_; 1]>::try_from(collector.next_request().await.resource_spans).unwrap();
+    assert_eq!(format_attributes(&resource.resource.unwrap().attributes), "service.name=redeliver-work");
     let spans = &resource.scope_spans[0].spans;
     assert_eq!(spans.iter().map(|span| span.name.as_str()).collect::<Vec<_>>(), ["receive orders"]);
     assert_eq!(spans[0].start_time_unix_nano, 7_000_000_000);
-    let attributes = labels(&spans[0].attributes);
+    let attributes = format_attributes(&spans[0].attributes);
     assert!(attributes.ends_with(&format!("redeliver.function={FUNCTION_NAME}")), "{attributes}");
     assert_eq!(tracer(&observer).take_ended(), EndedSpans::default(), "they are taken");
 }
 
 #[tokio::test]
-async fn the_spans_of_all_functions_of_a_process_are_exported_together() {
+async fn spans_from_all_functions_in_a_process_are_exported_together() {
     let mut collector = Collector::start().await;
     let names = ["orders-message-processor", "orders-final-dlq-annotator"];
-    let functions: Vec<_> = names.map(|name| (name.to_owned(), observer())).into();
-    let running = export(&collector.address, NEVER).start_export(functions.clone());
+    let functions: Vec<_> = names.map(|name| (name.to_owned(), tracing_observer())).into();
+    let running = span_export(&collector.address, NEVER).start_export(functions.clone());
     for (_, observer) in &functions {
-        record_batch(observer);
+        record_batch_span(observer);
     }
     running.finish_export(&SystemClock).await;
-    let [resource] = <[_; 1]>::try_from(collector.next().await.resource_spans).unwrap();
-    let spans = resource.scope_spans[0].spans.iter().map(|span| labels(&span.attributes)).collect::<Vec<_>>();
+    let [resource] = <[_; 1]>::try_from(collector.next_request().await.resource_spans).unwrap();
+    let spans = resource.scope_spans[0]
+        .spans
+        .iter()
+        .map(|span| format_attributes(&span.attributes))
+        .collect::<Vec<_>>();
     assert_eq!(spans.len(), 2, "{spans:?}");
     for (span, name) in spans.iter().zip(names) {
         assert!(span.ends_with(&format!("redeliver.function={name}")), "{span}");
@@ -133,11 +137,11 @@ async fn the_spans_of_all_functions_of_a_process_are_exported_together() {
 #[tokio::test]
 async fn spans_are_exported_at_each_interval_and_only_once() {
     let mut collector = Collector::start().await;
-    let observer = observer();
-    let running = export(&collector.address, OFTEN).start_export(functions(&observer));
+    let observer = tracing_observer();
+    let running = span_export(&collector.address, OFTEN).start_export(traced_functions(&observer));
     for _ in 0..2 {
-        record_batch(&observer);
-        let request = collector.next().await;
+        record_batch_span(&observer);
+        let request = collector.next_request().await;
         assert_eq!(request.resource_spans[0].scope_spans[0].spans.len(), 1);
     }
     running.finish_export(&SystemClock).await;
@@ -146,15 +150,15 @@ async fn spans_are_exported_at_each_interval_and_only_once() {
 
 /// An unreachable collector must cause only one warning, never the loss of a message or the end of the process.
 #[tokio::test]
-async fn an_unreachable_collector_loses_spans_with_a_warning() {
+async fn spans_for_an_unreachable_collector_are_dropped_with_a_warning() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     drop(listener);
-    let observer = observer();
-    let export = export(&address, NEVER);
+    let observer = tracing_observer();
+    let export = span_export(&address, NEVER);
     let exporter = export.exporter.clone();
-    let running = export.start_export(functions(&observer));
-    record_batch(&observer);
+    let running = export.start_export(traced_functions(&observer));
+    record_batch_span(&observer);
     running.finish_export(&SystemClock).await;
     assert!(!exporter.may_warn(), "it has warned, and does so at most once a minute");
     assert_eq!(tracer(&observer).take_ended(), EndedSpans::default(), "they are lost");
@@ -175,13 +179,13 @@ impl Clock for ImmediateClock {
 async fn an_unresponsive_collector_delays_neither_batches_nor_shutdown() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let observer = observer();
-    let running = export(&address, OFTEN).start_export(functions(&observer));
-    record_batch(&observer);
+    let observer = tracing_observer();
+    let running = span_export(&address, OFTEN).start_export(traced_functions(&observer));
+    record_batch_span(&observer);
     let connection = listener.accept().await.unwrap();
     assert_eq!(tracer(&observer).take_ended(), EndedSpans::default(), "the request has them");
     // While the export waits for its response, batches continue, and new spans are queued.
-    record_batch(&observer);
+    record_batch_span(&observer);
     let EndedSpans { spans: waiting, dropped } = tracer(&observer).take_ended();
     assert_eq!((waiting.len(), dropped, running.task.is_finished()), (1, 0, false));
     running.finish_export(&ImmediateClock).await;

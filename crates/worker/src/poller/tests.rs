@@ -47,17 +47,17 @@ struct Observations {
 
 impl Observer for Observations {
     fn observe(&self, event: &Event) {
-        self.events.lock().unwrap().push((self.now(), event.clone()));
+        self.events.lock().unwrap().push((self.now_seconds(), event.clone()));
     }
 }
 
 impl Observations {
-    fn now(&self) -> i64 {
+    fn now_seconds(&self) -> i64 {
         self.clock.now().timestamp()
     }
 
-    fn body(&self, body: &str) {
-        self.bodies.lock().unwrap().push((self.now(), body.to_owned()));
+    fn record_body(&self, body: &str) {
+        self.bodies.lock().unwrap().push((self.now_seconds(), body.to_owned()));
     }
 
     fn bodies(&self) -> Vec<(i64, String)> {
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    fn faults(&self, action: SqsAction, scope: FaultScope, when: FaultTrigger, injection: Injection) {
+    fn inject_faults(&self, action: SqsAction, scope: FaultScope, when: FaultTrigger, injection: Injection) {
         let rule = FaultRule { action, queue: None, scope, when, injection };
         self.sqs.set_faults(FaultPlan::new(1).with_rule(rule));
     }
@@ -152,33 +152,33 @@ impl World {
     }
 
     /// Runs a poller concurrently with `meanwhile`, then stops it and returns the time at which it ended.
-    fn run<F: Function>(&self, function: F, meanwhile: impl Future<Output = ()>) -> i64 {
+    fn run_poller<F: Function>(&self, function: F, meanwhile: impl Future<Output = ()>) -> i64 {
         let poller = self.poller(1, function);
         let meanwhile = async {
             meanwhile.await;
             self.stop.request();
         };
         self.clock.block_on(join(poller.run_until_stop(&self.stop), meanwhile));
-        self.seen.now()
+        self.seen.now_seconds()
     }
 
-    async fn seconds(&self, seconds: u64) {
+    async fn sleep_seconds(&self, seconds: u64) {
         self.clock.sleep(Duration::from_secs(seconds)).await;
     }
 
-    fn left(&self) -> u64 {
+    fn remaining_messages(&self) -> u64 {
         self.clock.block_on(self.queue.depth()).unwrap().total()
     }
 
-    fn requests(&self, action: SqsAction) -> u64 {
+    fn request_count(&self, action: SqsAction) -> u64 {
         self.sqs.request_counts().get(action.api_name()).copied().unwrap_or_default()
     }
 
     /// Returns a function that records every body, and succeeds after this many seconds.
     fn recording_function(&self, seconds: u64) -> impl Function + '_ {
         BatchFunction(move |bodies: Vec<String>| async move {
-            bodies.iter().for_each(|body| self.seen.body(body));
-            self.seconds(seconds).await;
+            bodies.iter().for_each(|body| self.seen.record_body(body));
+            self.sleep_seconds(seconds).await;
             Vec::new()
         })
     }
@@ -189,25 +189,25 @@ fn timed_bodies(moments: &[(i64, &str)]) -> Vec<(i64, String)> {
 }
 
 #[test]
-fn a_stop_during_a_batch_lets_it_finish_and_deletes_its_messages() {
+fn a_batch_in_flight_at_the_stop_finishes_and_is_deleted() {
     let world = World::new();
-    let ended = world.run(world.recording_function(7), async {
+    let ended = world.run_poller(world.recording_function(7), async {
         world.send(&["a", "b"]).await;
-        world.seconds(2).await;
+        world.sleep_seconds(2).await;
     });
     assert_eq!(world.seen.bodies(), timed_bodies(&[(0, "a"), (0, "b")]));
-    assert_eq!((ended, world.left()), (7, 0));
-    assert_eq!(world.requests(SqsAction::ReceiveMessage), 1, "nothing is received after the stop");
+    assert_eq!((ended, world.remaining_messages()), (7, 0));
+    assert_eq!(world.request_count(SqsAction::ReceiveMessage), 1, "nothing is received after the stop");
 }
 
 #[test]
-fn messages_of_a_receive_pending_at_the_stop_are_handled() {
+fn messages_from_a_receive_pending_at_the_stop_are_handled() {
     let world = World::new();
     let late = async {
-        world.seconds(3).await;
+        world.sleep_seconds(3).await;
         world.send(&["late"]).await;
     };
-    let stopped = async { world.seconds(1).await };
+    let stopped = async { world.sleep_seconds(1).await };
     world.clock.block_on(async {
         let poller = world.poller(1, world.recording_function(2));
         let stopped = async {
@@ -217,14 +217,14 @@ fn messages_of_a_receive_pending_at_the_stop_are_handled() {
         join(poller.run_until_stop(&world.stop), join(late, stopped)).await;
     });
     assert_eq!(world.seen.bodies(), timed_bodies(&[(3, "late")]));
-    assert_eq!((world.seen.now(), world.left()), (5, 0));
+    assert_eq!((world.seen.now_seconds(), world.remaining_messages()), (5, 0));
 }
 
 #[test]
 fn an_idle_poller_stops_when_its_long_poll_ends() {
     let world = World::new();
-    assert_eq!(world.run(world.recording_function(0), world.seconds(25)), 40);
-    assert_eq!(world.requests(SqsAction::ReceiveMessage), 2);
+    assert_eq!(world.run_poller(world.recording_function(0), world.sleep_seconds(25)), 40);
+    assert_eq!(world.request_count(SqsAction::ReceiveMessage), 2);
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn an_unreadable_message_is_reported_and_the_others_are_handled() {
         world.poller_for_queue(GarbledBodies::wrap_queue(&world.queue), 1, world.recording_function(1));
     let sent_and_stopped = async {
         world.send(&["a", GARBLED, "b"]).await;
-        world.seconds(1).await;
+        world.sleep_seconds(1).await;
         world.stop.request();
     };
     world.clock.block_on(join(poller.run_until_stop(&world.stop), sent_and_stopped));
@@ -244,7 +244,7 @@ fn an_unreadable_message_is_reported_and_the_others_are_handled() {
         matches!(&events[..], [(0, Event::UnreadableRecord { sqs_message_id })] if !sqs_message_id.is_empty()),
         "{events:?}"
     );
-    assert_eq!(world.left(), 1, "it was not deleted");
+    assert_eq!(world.remaining_messages(), 1, "it was not deleted");
 }
 
 /// A function that preserves the order of each group, and succeeds.
@@ -252,7 +252,7 @@ struct OrderedFunction<'a>(&'a Observations);
 
 impl Function for OrderedFunction<'_> {
     async fn process_batch(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
-        records.iter().for_each(|record| self.0.body(&record.body));
+        records.iter().for_each(|record| self.0.record_body(&record.body));
         records.into_iter().map(|record| record.into_receipt().confirm()).collect()
     }
 
@@ -262,7 +262,7 @@ impl Function for OrderedFunction<'_> {
 }
 
 #[test]
-fn messages_behind_an_unreadable_message_of_their_group_stay_on_the_queue() {
+fn messages_behind_an_unreadable_one_in_their_group_stay_on_the_queue() {
     let world = World::new();
     world.clock.block_on(async {
         world.send_to_group("a", &["1", GARBLED, "3"]).await;
@@ -272,12 +272,12 @@ fn messages_behind_an_unreadable_message_of_their_group_stay_on_the_queue() {
     let poller =
         world.poller_for_queue(GarbledBodies::wrap_queue(&world.queue), 1, OrderedFunction(&world.seen));
     let stopped = async {
-        world.seconds(1).await;
+        world.sleep_seconds(1).await;
         world.stop.request();
     };
     world.clock.block_on(join(poller.run_until_stop(&world.stop), stopped));
     assert_eq!(world.seen.bodies(), timed_bodies(&[(0, "1"), (0, "4")]));
-    assert_eq!(world.left(), 3, "nothing behind it was deleted");
+    assert_eq!(world.remaining_messages(), 3, "nothing behind it was deleted");
 }
 
 #[test]
@@ -286,16 +286,16 @@ fn a_failed_record_is_received_again_after_its_visibility_timeout() {
     let seen = &world.seen;
     let function = BatchFunction(|bodies: Vec<String>| async move {
         let first = seen.bodies().is_empty();
-        bodies.iter().for_each(|body| seen.body(body));
+        bodies.iter().for_each(|body| seen.record_body(body));
         if first { vec!["b".to_owned()] } else { Vec::new() }
     });
-    world.run(function, async {
+    world.run_poller(function, async {
         world.send(&["a", "b", "c"]).await;
-        world.seconds(VISIBILITY_SECONDS + 1).await;
+        world.sleep_seconds(VISIBILITY_SECONDS + 1).await;
     });
     assert_eq!(world.seen.bodies(), timed_bodies(&[(0, "a"), (0, "b"), (0, "c"), (40, "b")]));
-    assert_eq!(world.left(), 0);
-    assert_eq!(world.requests(SqsAction::ChangeMessageVisibilityBatch), 0);
+    assert_eq!(world.remaining_messages(), 0);
+    assert_eq!(world.request_count(SqsAction::ChangeMessageVisibilityBatch), 0);
 }
 
 #[test]
@@ -304,31 +304,31 @@ fn a_panic_is_reported_and_deletes_nothing() {
     let seen = &world.seen;
     let function = BatchFunction(|bodies: Vec<String>| async move {
         let first = seen.bodies().is_empty();
-        bodies.iter().for_each(|body| seen.body(body));
+        bodies.iter().for_each(|body| seen.record_body(body));
         assert!(!first, "on purpose");
         Vec::new()
     });
-    world.run(function, async {
+    world.run_poller(function, async {
         world.send(&["a", "b"]).await;
-        world.seconds(VISIBILITY_SECONDS + 1).await;
+        world.sleep_seconds(VISIBILITY_SECONDS + 1).await;
     });
     let broken_off = Event::BatchBrokenOff { records: 2, reason: "panic" };
     assert_eq!(world.seen.events(), [(0, broken_off)]);
     assert_eq!(world.seen.bodies(), timed_bodies(&[(0, "a"), (0, "b"), (40, "a"), (40, "b")]));
-    assert_eq!(world.left(), 0);
+    assert_eq!(world.remaining_messages(), 0);
 }
 
 #[test]
 fn an_endless_batch_is_aborted_at_its_deadline() {
     let world = World::new();
-    let ended = world.run(BatchFunction(|_| pending()), async {
+    let ended = world.run_poller(BatchFunction(|_| pending()), async {
         world.send(&["a"]).await;
-        world.seconds(5).await;
+        world.sleep_seconds(5).await;
         assert!(world.health.health_report(world.clock.now()).healthy);
     });
     let broken_off = Event::BatchBrokenOff { records: 1, reason: "timeout" };
     assert_eq!(world.seen.events(), [(30, broken_off)]);
-    assert_eq!((ended, world.left()), (30, 1));
+    assert_eq!((ended, world.remaining_messages()), (30, 1));
     assert_eq!(world.health.pollers[0].function_health(world.clock.now()).batches_in_flight, 0);
 }
 
@@ -341,7 +341,7 @@ fn batches_in_flight_never_exceed_the_concurrency() {
         let (world, now, most, done) = (&world, &now, &most, &done);
         async move {
             most.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
-            world.seconds(10).await;
+            world.sleep_seconds(10).await;
             now.fetch_sub(1, Ordering::Relaxed);
             done.fetch_add(bodies.len(), Ordering::Relaxed);
             Vec::new()
@@ -351,18 +351,18 @@ fn batches_in_flight_never_exceed_the_concurrency() {
     world.clock.block_on(async {
         world.send(&bodies.iter().map(String::as_str).collect::<Vec<_>>()).await;
         let stop = async {
-            world.seconds(15).await;
+            world.sleep_seconds(15).await;
             assert_eq!(world.health.pollers[0].function_health(world.clock.now()).batches_in_flight, 3);
             world.stop.request();
         };
         join(poller.run_until_stop(&world.stop), stop).await;
     });
-    assert_eq!((most.into_inner(), done.into_inner(), world.left()), (3, 60, 0));
-    assert_eq!(world.seen.now(), 20);
+    assert_eq!((most.into_inner(), done.into_inner(), world.remaining_messages()), (3, 60, 0));
+    assert_eq!(world.seen.now_seconds(), 20);
 }
 
 #[test]
-fn a_stopping_process_is_healthy_and_not_ready() {
+fn a_stopping_process_is_healthy_but_not_ready() {
     let world = World::new();
     let later = world.clock.now() + Duration::from_secs(61);
     assert!(world.health.health_report(later - Duration::from_secs(1)).healthy && world.health.is_ready());

@@ -22,7 +22,7 @@ fn named_queues(retrying: Option<RetrySetup>) -> NamedQueues {
     NamedQueues { urls, retrying, invocation: 30 }
 }
 
-fn hidden_messages(max_attempts: u32) -> Option<RetrySetup> {
+fn visibility_setup(max_attempts: u32) -> Option<RetrySetup> {
     let queue_times = QueueTimes {
         visibility_timeout: VisibilitySeconds::new(180).unwrap(),
         retention: Duration::from_secs(604_800),
@@ -69,7 +69,7 @@ fn queues_wired_as_in_the_stack_pass_without_warnings() {
     }
     for (role, next, receives) in [(Role::Source, "annotation", 15), (Role::Annotation, "final", 25)] {
         assert_eq!(
-            check_queue(hidden_messages(5), role, redrive_attributes(&arn(next), receives)),
+            check_queue(visibility_setup(5), role, redrive_attributes(&arn(next), receives)),
             Ok(vec![]),
             "{role:?}"
         );
@@ -93,7 +93,7 @@ fn queues_wired_as_in_the_stack_pass_without_warnings() {
     );
     for (role, next, receives) in [(Role::Source, "annotation", 990), (Role::Annotation, "final", 1000)] {
         assert_eq!(
-            check_queue(hidden_messages(1000), role, redrive_attributes(&arn(next), receives)),
+            check_queue(visibility_setup(1000), role, redrive_attributes(&arn(next), receives)),
             Ok(vec![]),
             "the SQS limit is 1000"
         );
@@ -135,7 +135,7 @@ fn a_redrive_that_bypasses_the_annotator_is_refused() {
         )
     );
     for (failed, role, right) in [
-        (hidden_messages(5), Role::Source, "ANNOTATION_QUEUE_URL"),
+        (visibility_setup(5), Role::Source, "ANNOTATION_QUEUE_URL"),
         (HANDED_OFF, Role::IntermediateDlq, "ANNOTATION_QUEUE_URL"),
         (ELSEWHERE, Role::Annotation, "FINAL_DLQ_URL"),
     ] {
@@ -159,7 +159,7 @@ fn an_emulator_url_without_an_account_is_accepted() {
 }
 
 #[test]
-fn a_low_max_receive_count_is_refused_with_the_needed_one() {
+fn a_low_max_receive_count_is_refused_with_the_required_minimum() {
     for (failed, role, next, count, said_of_it) in [
         (
             HANDED_OFF,
@@ -178,7 +178,7 @@ fn a_low_max_receive_count_is_refused_with_the_needed_one() {
              set the maxReceiveCount of its redrive policy to 110",
         ),
         (
-            hidden_messages(5),
+            visibility_setup(5),
             Role::Source,
             "annotation",
             1,
@@ -186,7 +186,7 @@ fn a_low_max_receive_count_is_refused_with_the_needed_one() {
              maxReceiveCount of its redrive policy to 15",
         ),
         (
-            hidden_messages(5),
+            visibility_setup(5),
             Role::Annotation,
             "final",
             24,
@@ -200,7 +200,7 @@ fn a_low_max_receive_count_is_refused_with_the_needed_one() {
 }
 
 #[test]
-fn a_costly_or_unknown_redrive_is_a_warning() {
+fn a_costly_or_unknown_redrive_causes_a_warning() {
     let warning = |failed, role, attributes| {
         let [warning] = <[String; 1]>::try_from(check_queue(failed, role, attributes).unwrap()).unwrap();
         warning
@@ -218,11 +218,11 @@ fn a_costly_or_unknown_redrive_is_a_warning() {
 }
 
 #[test]
-fn a_queue_that_differs_from_its_settings_is_refused() {
+fn a_queue_that_does_not_match_the_settings_is_refused() {
     let refused = |changed: (&str, &str)| {
         let mut attributes = redrive_attributes(&arn("annotation"), 15);
         attributes.insert(changed.0.to_owned(), changed.1.to_owned());
-        check_queue(hidden_messages(5), Role::Source, attributes).unwrap_err()
+        check_queue(visibility_setup(5), Role::Source, attributes).unwrap_err()
     };
     assert_eq!(
         refused(("VisibilityTimeout", "60")),

@@ -37,13 +37,13 @@ fn with_server<T>(client: impl AsyncFnOnce(&RunningServer) -> T) -> T {
 
 impl RunningServer {
     /// Returns the status line and the body of a response; the server closes the connection.
-    async fn ask(&self, request: &str) -> (String, String) {
-        let (head, body) = self.ask_for_head(request).await;
+    async fn send_request(&self, request: &str) -> (String, String) {
+        let (head, body) = self.fetch_response(request).await;
         (head.lines().next().unwrap_or_default().to_owned(), body)
     }
 
     /// Returns the complete head and the body of a response.
-    async fn ask_for_head(&self, request: &str) -> (String, String) {
+    async fn fetch_response(&self, request: &str) -> (String, String) {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         // The server may close the connection before the whole request is written.
         let _ = stream.write_all(request.as_bytes()).await;
@@ -55,7 +55,7 @@ impl RunningServer {
     }
 
     async fn get(&self, path: &str) -> (String, String) {
-        self.ask(&format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n")).await
+        self.send_request(&format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n")).await
     }
 }
 
@@ -90,7 +90,7 @@ fn healthz_lists_each_function_and_fails_without_polls() {
 fn metrics_are_openmetrics_with_batches_and_poll_ages() {
     with_server(async |server| {
         server.clock.run(server.clock.sleep(Duration::from_secs(61))).await.unwrap();
-        let (head, body) = server.ask_for_head("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        let (head, body) = server.fetch_response("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
         let kind = "\r\ncontent-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n";
         assert!(head.contains(kind), "{head}");
@@ -104,37 +104,37 @@ fn metrics_are_openmetrics_with_batches_and_poll_ages() {
         }
         assert!(body.ends_with("# EOF\n"), "{body}");
         assert_eq!(
-            server.ask("HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await,
+            server.send_request("HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await,
             expected_response("200 OK", "")
         );
     });
 }
 
 #[test]
-fn other_paths_and_methods_are_refused_and_head_has_no_body() {
+fn other_paths_and_methods_are_refused_and_a_head_response_has_no_body() {
     with_server(async |server| {
         assert_eq!(server.get("/").await.0, "HTTP/1.1 404 Not Found");
         assert_eq!(server.get("/healthz/").await.0, "HTTP/1.1 404 Not Found");
         let post = "POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n";
-        assert_eq!(server.ask(post).await.0, "HTTP/1.1 405 Method Not Allowed");
+        assert_eq!(server.send_request(post).await.0, "HTTP/1.1 405 Method Not Allowed");
         assert_eq!(
-            server.ask("HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await,
+            server.send_request("HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await,
             expected_response("200 OK", "")
         );
-        assert_eq!(server.ask("GET /healthz HTTP/1.0\r\n\r\n").await.0, "HTTP/1.0 200 OK");
-        assert_eq!(server.ask("nonsense\r\n\r\n").await.0, "HTTP/1.1 400 Bad Request");
+        assert_eq!(server.send_request("GET /healthz HTTP/1.0\r\n\r\n").await.0, "HTTP/1.0 200 OK");
+        assert_eq!(server.send_request("nonsense\r\n\r\n").await.0, "HTTP/1.1 400 Bad Request");
     });
 }
 
 #[test]
-fn an_endless_head_is_refused_and_a_silent_client_blocks_no_other() {
+fn an_endless_head_is_refused_and_a_silent_client_blocks_no_others() {
     with_server(async |server| {
         let _silent = TcpStream::connect(server.address).await.unwrap();
         let endless = format!("GET /healthz HTTP/1.1\r\nX: {}", "x".repeat(100_000));
-        assert_eq!(server.ask(&endless).await.0, "HTTP/1.1 431 Request Header Fields Too Large");
+        assert_eq!(server.send_request(&endless).await.0, "HTTP/1.1 431 Request Header Fields Too Large");
         let many = "X: y\r\n".repeat(1000);
         let many = format!("GET /healthz HTTP/1.1\r\n{many}\r\n");
-        assert_eq!(server.ask(&many).await.0, "HTTP/1.1 431 Request Header Fields Too Large");
+        assert_eq!(server.send_request(&many).await.0, "HTTP/1.1 431 Request Header Fields Too Large");
         assert_eq!(server.get("/healthz").await.0, "HTTP/1.1 200 OK");
     });
 }

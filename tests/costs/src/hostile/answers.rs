@@ -9,7 +9,7 @@ use redeliver_core::policy::Policy;
 use super::messages::fixed_now;
 use super::shapes::{SHAPES, fill_document};
 use super::{HostileCase, HostileReading, fill_up_to};
-use crate::aws::{FunctionResponse, lambda, retry_after, send_outcomes};
+use crate::aws::{FunctionResponse, lambda, read_outcomes, retry_after};
 
 /// The maximum size of a function's response and of an event ("Lambda quotas").
 const ANSWER_BYTES: usize = 6_291_556;
@@ -23,10 +23,10 @@ const IDS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
 /// Developer Guide).
 const RECORDS_MAX: usize = 10_000;
 
-type MakeAnswer = fn(Vec<u8>) -> FunctionResponse;
+type MakeResponse = fn(Vec<u8>) -> FunctionResponse;
 
 /// Responses from a user's own function: hostile members replace `$`.
-const ANSWERS: [(&str, &str, MakeAnswer); 6] = [
+const ANSWERS: [(&str, &str, MakeResponse); 6] = [
     ("response, top-level members", "{$}", success_response),
     (
         "response, errors per record",
@@ -43,18 +43,18 @@ const ANSWERS: [(&str, &str, MakeAnswer); 6] = [
     ("exception, a stack trace", r#"{"errorType":"E","stackTrace":[{$}]}"#, error_response),
 ];
 
-pub(super) fn answer_cases() -> Vec<HostileCase> {
+pub(super) fn response_cases() -> Vec<HostileCase> {
     let answers = ANSWERS.iter().flat_map(|(reader, template, answer)| {
         SHAPES.iter().map(|(shape, members)| {
             let make = || read_response(answer(fill_document(template, *members, ANSWER_BYTES).into()));
-            HostileCase::new(reader, make).in_place((*shape).to_owned())
+            HostileCase::new(reader, make).with_place((*shape).to_owned())
         })
     });
-    answers.chain(list_cases()).collect()
+    answers.chain(long_input_cases()).collect()
 }
 
-fn list_cases() -> Vec<HostileCase> {
-    let list = |name: &str, template: &'static str, answer: MakeAnswer, item: &'static str| {
+fn long_input_cases() -> Vec<HostileCase> {
+    let list = |name: &str, template: &'static str, answer: MakeResponse, item: &'static str| {
         HostileCase::new(name, move || {
             let items = fill_up_to(ANSWER_BYTES - template.len(), |_| item.to_owned());
             read_response(answer(template.replacen('$', &items, 1).into()))
@@ -157,7 +157,7 @@ fn error_response(body: Vec<u8>) -> FunctionResponse {
 /// Reads the response to a batch; an exception is unwrapped only if there is one record.
 fn read_response(answer: FunctionResponse) -> HostileReading {
     HostileReading::new(answer, |answer| match answer {
-        FunctionResponse::Error(_) => send_outcomes(answer, &IDS[..1]),
-        _ => send_outcomes(answer, &IDS),
+        FunctionResponse::Error(_) => read_outcomes(answer, &IDS[..1]),
+        _ => read_outcomes(answer, &IDS),
     })
 }

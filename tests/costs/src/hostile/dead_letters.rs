@@ -57,10 +57,10 @@ pub(super) fn dead_letter_cases() -> Vec<HostileCase> {
         edit_innermost(&mut after);
         HostileReading::new((body, before, after), |(body, before, after)| splice_edit(body, before, after))
     });
-    body_cases.chain(in_attribute).chain(edited).chain(foreign_letter_cases()).collect()
+    body_cases.chain(in_attribute).chain(edited).chain(foreign_dead_letter_cases()).collect()
 }
 
-fn foreign_letter_cases() -> Vec<HostileCase> {
+fn foreign_dead_letter_cases() -> Vec<HostileCase> {
     vec![
         HostileCase::new("dead letter, events of a subscriber", || {
             let failed = fill_value(|_| r#"{"eventId":"","timestamp":"2026-01-01T00:00:00Z"}"#.to_owned());
@@ -96,7 +96,7 @@ fn shape_cases(
 ) -> Vec<HostileCase> {
     let case = |(shape, members): &(&str, MakeMembers)| {
         let (reading, members) = (reading.clone(), *members);
-        HostileCase::new(reader, move || reading(members)).in_place((*shape).to_owned())
+        HostileCase::new(reader, move || reading(members)).with_place((*shape).to_owned())
     };
     SHAPES.iter().map(case).collect()
 }

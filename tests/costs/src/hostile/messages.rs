@@ -1,7 +1,7 @@
 //! Hostile inputs for the functions' readers of messages (body, attributes and trace header), and for the writers of
 //! their documents.
 
-use redeliver_core::archive::{ArchivedMessage, Omit};
+use redeliver_core::archive::{ArchivedMessage, OmitList};
 use redeliver_core::arrival::Arrival;
 use redeliver_core::failure::FAILURE;
 use redeliver_core::failure::annotation::{
@@ -11,7 +11,7 @@ use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::json::pointer::Pointer;
 use redeliver_core::message::metadata::parse_rfc3339;
 use redeliver_core::message::plain::{IdSources, PlainMessages, REDELIVER};
-use redeliver_core::message::schema::{DataSchema, MessageSchema, readable_metadata};
+use redeliver_core::message::schema::{DataSchema, MessageSchema, read_message_metadata};
 use redeliver_core::message::{Attribute, Attributes, ReceivedMessage, Timestamp};
 use redeliver_core::trace::{TRACEPARENT, TRACESTATE, TraceContext};
 
@@ -33,18 +33,18 @@ const READERS: [DocumentReader; 13] = [
     DocumentReader {
         name: "plain message, its id",
         template: "{$}",
-        reading: |body| read_plain(IdSources::default(), body),
+        reading: |body| read_plain_message(IdSources::default(), body),
     },
     DocumentReader {
         name: "plain message, the id of a CloudEvent",
         template: r#"{"specversion":"1.0","source":"/orders",$,"id":"x"}"#,
-        reading: |body| read_plain(IdSources::default(), body),
+        reading: |body| read_plain_message(IdSources::default(), body),
     },
     DocumentReader {
         name: "plain message, an id at a pointer",
         template: r#"{"a":{"b":{"c":{$}}}}"#,
         reading: |body| {
-            read_plain(IdSources { pointer: Pointer::new("/a/b/c/id").ok(), attribute: None }, body)
+            read_plain_message(IdSources { pointer: Pointer::new("/a/b/c/id").ok(), attribute: None }, body)
         },
     },
     DocumentReader {
@@ -84,7 +84,10 @@ const READERS: [DocumentReader; 13] = [
         reading: |failure| {
             HostileReading::new(received_message("{}", single_attribute(FAILURE, failure)), |record| {
                 let mut arrival = Arrival::from_record(record.clone(), fixed_now());
-                (readable_metadata(&arrival.record.body, &arrival.record.attributes), arrival.take_verdict())
+                (
+                    read_message_metadata(&arrival.record.body, &arrival.record.attributes),
+                    arrival.take_verdict(),
+                )
             })
         },
     },
@@ -110,7 +113,7 @@ const READERS: [DocumentReader; 13] = [
         name: "archive, values that are left out",
         template: r#"{"data":{$}}"#,
         reading: |body| {
-            let omit = Omit::parse("/data/n, /data/n/n, /data/0, /data/email").expect("pointers");
+            let omit = OmitList::parse("/data/n, /data/n/n, /data/0, /data/email").expect("pointers");
             let line = ArchivedMessage::new(&received_message(&body, Attributes::new()));
             HostileReading::new((omit, line), |(omit, line)| omit.apply_to(line.clone()))
         },
@@ -129,7 +132,7 @@ pub(super) fn message_cases() -> Vec<HostileCase> {
     let readers = READERS.iter().flat_map(|reader| {
         SHAPES.iter().map(|(shape, members)| {
             let make = || (reader.reading)(fill_document(reader.template, *members, BYTES));
-            HostileCase::new(reader.name, make).in_place((*shape).to_owned())
+            HostileCase::new(reader.name, make).with_place((*shape).to_owned())
         })
     });
     readers.chain(text_cases()).collect()
@@ -146,7 +149,7 @@ fn text_cases() -> Vec<HostileCase> {
                 .collect();
             HostileReading::new(attributes, |attributes| TraceContext::from_parts(attributes, "", None))
         })
-        .in_place(name.to_owned())
+        .with_place(name.to_owned())
     };
     let header = |name: &str, part: &'static str| {
         HostileCase::new("trace header", move || {
@@ -158,7 +161,7 @@ fn text_cases() -> Vec<HostileCase> {
                 TraceContext::from_parts(&Attributes::new(), "", arrival.record.trace_header.as_deref())
             })
         })
-        .in_place(name.to_owned())
+        .with_place(name.to_owned())
     };
     let error = |name: &str, part: &'static str| {
         HostileCase::new("final record, an error", move || {
@@ -170,7 +173,7 @@ fn text_cases() -> Vec<HostileCase> {
                 |record| annotate_record(record.clone()),
             )
         })
-        .in_place(name.to_owned())
+        .with_place(name.to_owned())
     };
     vec![
         state("many short members", |index| format!("{index:x}=1")),
@@ -232,7 +235,7 @@ fn nested_dead_letters() -> String {
     }
 }
 
-fn read_plain(id: IdSources, body: String) -> HostileReading {
+fn read_plain_message(id: IdSources, body: String) -> HostileReading {
     let schema = MessageSchema::default().with_plain(PlainMessages { id, body: None });
     HostileReading::new((schema, body), |(schema, body)| {
         drop(std::hint::black_box(schema.read_message(body, &Attributes::new(), "x")))

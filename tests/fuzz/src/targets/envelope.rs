@@ -44,7 +44,7 @@ fn check_body(body: &str) {
         }
         (Err(invalid @ InvalidMessage::Format(_)), EnvelopeVerdict::Malformed) => {
             assert_eq!(invalid.reason(), DeadLetterReason::InvalidMessageFormat);
-            check_format(&node, &invalid);
+            check_format_error(&node, &invalid);
         }
         (found, expected) => panic!("{expected:?} was expected, not {found:?}: {body:?}"),
     }
@@ -202,7 +202,7 @@ fn parse_digits(body: &str, node: &JsonNode) -> Option<u32> {
 }
 
 /// Checks that the error names the violated rule.
-fn check_format(node: &Result<JsonNode, JsonRefusal>, invalid: &InvalidMessage) {
+fn check_format_error(node: &Result<JsonNode, JsonRefusal>, invalid: &InvalidMessage) {
     let InvalidMessage::Format(malformed) = invalid else { return };
     match (node, malformed) {
         (Ok(node), MalformedBody::NotAnObject) => assert!(node.members().is_none()),

@@ -11,7 +11,7 @@ use crate::json::{self, JsonNode, NodeKind};
 pub(super) fn check(event: &str) {
     let found = parse_records(event);
     let node = json::parse_json(event);
-    let Some(items) = node.as_ref().ok().and_then(|node| array_items(node)) else {
+    let Some(items) = node.as_ref().ok().and_then(|node| event_records(node)) else {
         // JSON that is nested too deeply for a body can still be an event; it is not checked here.
         let refused = matches!(found, Err(NotAnSqsEvent::NoRecords));
         assert!(
@@ -59,7 +59,7 @@ pub(super) fn check(event: &str) {
     }
 }
 
-fn array_items(node: &JsonNode) -> Option<&[JsonNode]> {
+fn event_records(node: &JsonNode) -> Option<&[JsonNode]> {
     match &node.member("Records")?.value.kind {
         NodeKind::Array(items) => Some(items),
         _ => None,

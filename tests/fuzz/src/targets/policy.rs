@@ -1,7 +1,7 @@
 //! The retry policy: only valid policies are accepted, each is interpreted as written, and its delays are in range for
 //! every attempt.
 
-use redeliver_core::decide::backoff::{JitterKey, retry_delay, target_delay};
+use redeliver_core::decide::backoff::{JitterKey, retry_after_delay, retry_delay};
 use redeliver_core::limits::RetryDelay;
 use redeliver_core::policy::{Backoff, CircuitBreaker, CircuitScope, Globs, Jitter, Policy, PolicyError};
 use uuid::Uuid;
@@ -14,8 +14,8 @@ pub(super) fn check(text: &str) {
         Ok(policy) => {
             let node = node.unwrap_or_else(|wrong| panic!("{wrong:?}, but accepted: {text:?}"));
             let written = WrittenPolicy { text, node: &node };
-            assert!(written.names_are_known(), "accepted: {text:?}");
-            written.check_meaning(&policy);
+            assert!(written.has_only_known_names(), "accepted: {text:?}");
+            written.check_interpretation(&policy);
             let most = policy.backoff.longest_delay(policy.delay_limit());
             let additive = [0, 1, most.get() / 2, most.get()].map(|max| Jitter::Additive {
                 max: RetryDelay::new(max.into()).expect("at most the longest"),
@@ -48,7 +48,7 @@ struct WrittenPolicy<'a> {
 }
 
 impl WrittenPolicy<'_> {
-    fn names_are_known(&self) -> bool {
+    fn has_only_known_names(&self) -> bool {
         let known = [
             "preset",
             "max_attempts",
@@ -62,7 +62,7 @@ impl WrittenPolicy<'_> {
             "max_redrives",
         ];
         let breaker_members = ["per", "opens_on", "hold_seconds_max"];
-        let backoff_members: &[&str] = match self.kind().as_deref() {
+        let backoff_members: &[&str] = match self.backoff_kind().as_deref() {
             None => &[],
             Some("uniform") => &["kind", "max_delay_seconds"],
             Some("exponential") => {
@@ -142,7 +142,7 @@ impl WrittenPolicy<'_> {
         self.node.member("backoff").map(|member| &member.value)
     }
 
-    fn kind(&self) -> Option<String> {
+    fn backoff_kind(&self) -> Option<String> {
         self.backoff()?.member("kind")?.value.string()
     }
 
@@ -150,7 +150,7 @@ impl WrittenPolicy<'_> {
         self.text[node?.member(name)?.value.at.clone()].parse().ok()
     }
 
-    fn check_meaning(&self, policy: &Policy) {
+    fn check_interpretation(&self, policy: &Policy) {
         let text = self.text;
         let top = |name| self.number(Some(self.node), name);
         let backoff_number = |name| self.number(self.backoff(), name);
@@ -174,7 +174,7 @@ impl WrittenPolicy<'_> {
         assert!(policy.max_attempts <= 1000, "{text:?}");
         assert_eq!(policy.max_age_seconds.map(f64::from), top("max_age_seconds"), "{text:?}");
         let most = backoff_number("max_delay_seconds").unwrap_or(900.0);
-        match (&policy.backoff, self.kind().as_deref()) {
+        match (&policy.backoff, self.backoff_kind().as_deref()) {
             (Backoff::Uniform { max_delay }, None | Some("uniform")) => assert_eq!(seconds(*max_delay), most),
             (
                 Backoff::Exponential { initial_delay, rate, offset, max_delay, jitter },
@@ -297,7 +297,7 @@ fn check_delays(policy: &Policy) {
         }
         let limit = u64::from(policy.delay_limit().get());
         for requested in [0, 1, 899, 900, 901, 43_200, u64::MAX] {
-            let found = u64::from(target_delay(requested, policy.delay_limit(), key).get());
+            let found = u64::from(retry_after_delay(requested, policy.delay_limit(), key).get());
             assert!(
                 (requested.min(limit)..=limit.min(requested.saturating_add(requested / 10))).contains(&found)
             );

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redeliver_core::decide::backoff::{JitterKey, target_delay};
+use redeliver_core::decide::backoff::{JitterKey, retry_after_delay};
 use redeliver_core::failure::Classification;
 use redeliver_core::handler::FailureKind;
 use redeliver_core::limits::RetryDelay;
@@ -66,7 +66,7 @@ fn check_delay(requested: Duration) {
     let answer = Classification::from_failure_kind(FailureKind::TransientAfter(requested));
     let seconds = answer.retry_after_seconds.expect("the target requested a delay");
     let key = JitterKey { message_id: Uuid::nil(), generation: 0, attempt: 1 };
-    let delay = Duration::from_secs(target_delay(seconds, RetryDelay::SHORT_MAX, key).get().into());
+    let delay = Duration::from_secs(retry_after_delay(seconds, RetryDelay::SHORT_MAX, key).get().into());
     let most = Duration::from_secs(900);
     assert!(delay >= requested.min(most) && delay <= most, "{delay:?} for {requested:?}");
     assert!(delay <= (requested + Duration::from_secs(1)).mul_f64(1.1), "{delay:?} for {requested:?}");

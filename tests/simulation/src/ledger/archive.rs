@@ -23,7 +23,7 @@ const NOTICES_SECONDS_MAX: i64 = 5;
 /// The state of the archive and the notices.
 #[derive(Default)]
 pub(super) struct ArchiveLedger {
-    objects: BTreeMap<String, DeathObject>,
+    objects: BTreeMap<String, ArchivedDeath>,
     /// The object key of each verdict, by the verdict's SQS message id.
     key_by_verdict: BTreeMap<String, String>,
     /// The time of the last notice, by process and cause.
@@ -31,7 +31,7 @@ pub(super) struct ArchiveLedger {
 }
 
 /// An archived death.
-struct DeathObject {
+struct ArchivedDeath {
     /// The message number.
     n: usize,
     death: DeathId,
@@ -43,7 +43,7 @@ type DeathId = (DateTime<Utc>, String);
 
 /// An invocation's requests to publish notices: the start of the first one, and the number of pending ones.
 #[derive(Debug, Default)]
-pub(super) struct NoticeWork {
+pub(super) struct NoticeRequests {
     began_at: Option<DateTime<Utc>>,
     pending: u32,
 }
@@ -55,14 +55,19 @@ impl Ledger {
             now,
             &format!("archive: {key} {}", if is_done { "written" } else { "already exists" }),
         );
-        if let Err(violation) = self.check_written(key, content, is_done) {
+        if let Err(violation) = self.check_written_object(key, content, is_done) {
             self.report_violation(format!("the object {key}: {violation}"));
         }
     }
 
     /// Checks that the object has the key of its death, has the content of a received verdict, and is written only
     /// once.
-    fn check_written(&mut self, key: &str, content: &[u8], is_done: bool) -> Result<(), BrokenInvariant> {
+    fn check_written_object(
+        &mut self,
+        key: &str,
+        content: &[u8],
+        is_done: bool,
+    ) -> Result<(), BrokenInvariant> {
         let (death, cause) = self.parse_key(key)?;
         let line = unpack_object(content)?;
         let record = line.into_message().ok_or("it cannot be read")?;
@@ -109,7 +114,7 @@ impl Ledger {
             return Err(format!("the death already has another object: {before}"));
         }
         if is_done {
-            self.archive_ledger.objects.insert(key.to_owned(), DeathObject { n, death, cause });
+            self.archive_ledger.objects.insert(key.to_owned(), ArchivedDeath { n, death, cause });
         }
         Ok(())
     }
@@ -140,7 +145,7 @@ impl Ledger {
         let copies = self.subjects[n].copies[QueuePlace::Annotation as usize].iter();
         let received = copies.filter(|copy| copy.receives > 0 && copy.body_hash == body_hash);
         let deaths: BTreeSet<_> = received.flat_map(possible_deaths).collect();
-        let is_this = |object: &DeathObject| {
+        let is_this = |object: &ArchivedDeath| {
             object.n == n
                 && deaths.contains(&object.death)
                 && fingerprint.as_ref().is_none_or(|fingerprint| *fingerprint == object.cause)
@@ -152,7 +157,7 @@ impl Ledger {
     }
 
     /// Returns the number of the message's archived deaths, after checking that each also has a final record.
-    pub(super) fn archived_deaths(&self, n: usize) -> Result<u32, BrokenInvariant> {
+    pub(super) fn count_archived_deaths(&self, n: usize) -> Result<u32, BrokenInvariant> {
         let objects = self.archive_ledger.objects.values().filter(|object| object.n == n);
         let archived = u32::try_from(objects.count()).unwrap_or(u32::MAX);
         let records = self.subjects[n].final_records;
@@ -198,7 +203,7 @@ impl Ledger {
     }
 
     /// Records the start of a request to publish a notice, and returns the current invocation.
-    pub fn begin_notice_work(&mut self, now: DateTime<Utc>) -> Option<u64> {
+    pub fn begin_notice_request(&mut self, now: DateTime<Utc>) -> Option<u64> {
         let invocation = self.invocations.get_mut(&self.current_invocation?)?;
         invocation.notices.began_at.get_or_insert(now);
         invocation.notices.pending += 1;
@@ -207,7 +212,7 @@ impl Ledger {
 
     /// Records that a request to publish a notice was answered or abandoned, and checks the total time that the
     /// invocation spent on notices.
-    pub fn end_notice_work(&mut self, invocation: u64, now: DateTime<Utc>) {
+    pub fn end_notice_request(&mut self, invocation: u64, now: DateTime<Utc>) {
         let Some(invocation) = self.invocations.get_mut(&invocation) else { return };
         invocation.notices.pending -= 1;
         let began_at = invocation.notices.began_at;

@@ -25,7 +25,7 @@ pub(crate) fn read_arrival(attributes: &Attributes) -> ArrivalAttributes {
     producer.remove("Failure");
     let folds =
         |failure: &Map<String, Value>| failure.contains_key("verdict") || failure.contains_key("due_at");
-    let failure = self::own_failure(attributes).filter(folds);
+    let failure = self::valid_failure(attributes).filter(folds);
     if let Some(whole) = failure.and_then(|failure| unfold_attributes(producer.clone(), &failure)) {
         producer = whole;
     }
@@ -36,15 +36,15 @@ pub(crate) fn read_arrival(attributes: &Attributes) -> ArrivalAttributes {
 }
 
 /// Returns the `Failure` if it is valid as one of redeliver's documents, whether genuine or forged.
-pub(super) fn own_failure(attributes: &Attributes) -> Option<Map<String, Value>> {
-    own_document(attributes, "Failure", &[], FAILURE)
+pub(super) fn valid_failure(attributes: &Attributes) -> Option<Map<String, Value>> {
+    valid_document(attributes, "Failure", &[], FAILURE)
 }
 
 /// Returns the `DeadLetter` and the producer's attributes if the `DeadLetter` is valid as one of redeliver's documents.
 /// One that folds another valid one is not redeliver's, because an annotated message is not annotated again.
 pub(crate) fn dead_letter(attributes: &Attributes) -> Option<(Value, Attributes)> {
     let required = ["stage", "cause", "dead_lettered_at", "sqs_message_id", "fingerprint"];
-    let record = own_document(attributes, "DeadLetter", &required, DEAD_LETTER)?;
+    let record = valid_document(attributes, "DeadLetter", &required, DEAD_LETTER)?;
     let mut others = attributes.clone();
     others.retain(|name, _| !["Failure", "DeadLetter", "ErrorType", "ErrorDetails"].contains(&name.as_str()));
     let whole = unfold_attributes(others, &record)?;
@@ -66,7 +66,7 @@ const DEAD_LETTER: &[(&str, MemberRule)] = &[
     ("source_queue_arn", Value::is_string),
     ("sqs_message_id", Value::is_string),
     ("fingerprint", Value::is_string),
-    ("folded_attributes", are_folded),
+    ("folded_attributes", are_folded_attributes),
 ];
 
 const FAILURE: &[(&str, MemberRule)] = &[
@@ -86,7 +86,7 @@ const FAILURE: &[(&str, MemberRule)] = &[
     ("attempts", is_count),
     ("verdict", is_verdict),
     ("stage", Value::is_string),
-    ("folded_attributes", are_folded),
+    ("folded_attributes", are_folded_attributes),
 ];
 
 fn is_count(value: &Value) -> bool {
@@ -112,7 +112,7 @@ fn is_cause(value: &Value) -> bool {
     value.as_object().is_some_and(|cause| has_valid_members(cause, &["type", "message"], rules))
 }
 
-fn are_folded(value: &Value) -> bool {
+fn are_folded_attributes(value: &Value) -> bool {
     let rules: &[(&str, MemberRule)] =
         &[("data_type", Value::is_string), ("text", Value::is_string), ("base64", Value::is_string)];
     let is_folded = |folded: &Value| {
@@ -130,7 +130,7 @@ fn has_valid_members(members: &Map<String, Value>, required: &[&str], rules: &[(
 }
 
 /// Returns the document in the attribute `name` if it is valid as one of redeliver's.
-fn own_document(
+fn valid_document(
     attributes: &Attributes,
     name: &str,
     required: &[&str],

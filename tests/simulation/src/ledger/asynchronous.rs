@@ -25,7 +25,7 @@ pub(crate) struct AsyncRecord {
 }
 
 #[derive(Deserialize)]
-struct InvocationRecord<'a> {
+struct RetryEnvelope<'a> {
     #[serde(rename = "_retry_metadata")]
     metadata: AsyncRetryMembers,
     #[serde(rename = "_original_payload", borrow)]
@@ -40,12 +40,12 @@ struct AsyncRetryMembers {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Destination<'a> {
+struct FailureRecord<'a> {
     timestamp: String,
     request_context: AsyncRequestContext,
     #[serde(borrow)]
     request_payload: &'a RawValue,
-    response_payload: Option<AsyncResponseContext>,
+    response_payload: Option<AsyncResponsePayload>,
 }
 
 #[derive(Deserialize)]
@@ -56,15 +56,15 @@ struct AsyncRequestContext {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct AsyncResponseContext {
+struct AsyncResponsePayload {
     error_type: String,
 }
 
 impl AsyncRecord {
     fn parse_record(body: &str) -> Option<Self> {
-        let record: Destination<'_> = serde_json::from_str(body).ok()?;
+        let record: FailureRecord<'_> = serde_json::from_str(body).ok()?;
         let failed_at = DateTime::parse_from_rfc3339(&record.timestamp).ok()?.to_utc();
-        let retry = serde_json::from_str::<InvocationRecord<'_>>(record.request_payload.get()).ok();
+        let retry = serde_json::from_str::<RetryEnvelope<'_>>(record.request_payload.get()).ok();
         let retry = retry.map(|envelope| envelope.metadata);
         let first = retry.and_then(|retry| DateTime::from_timestamp(retry.initial_timestamp, 0));
         let seconds = DateTime::from_timestamp(failed_at.timestamp(), 0)?;
@@ -132,7 +132,7 @@ impl Ledger {
         if function_arn != format!("{FUNCTION_ARN}:$LATEST") {
             return Err(format!("message {n}: the function is {function_arn}"));
         }
-        let envelope: InvocationRecord<'_> =
+        let envelope: RetryEnvelope<'_> =
             serde_json::from_str(payload).map_err(|error| format!("message {n}: no envelope: {error}"))?;
         let original = &self.subjects[n].produced.content.body;
         if envelope.original.get() != original.trim() {

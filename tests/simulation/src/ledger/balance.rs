@@ -1,7 +1,7 @@
 //! The balance at the end of a run.
 
 use super::{BrokenInvariant, Ledger, QueuePlace};
-use crate::messages::ExpectedEnd;
+use crate::messages::ExpectedOutcome;
 
 /// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,7 +42,7 @@ impl Ledger {
             if subject.outcome_count() == 0 {
                 return Err(format!("message {n} is lost: it is neither processed nor in the final DLQ"));
             }
-            if subject.produced.expected != ExpectedEnd::Handled && processed > 0 {
+            if subject.produced.expected != ExpectedOutcome::Handled && processed > 0 {
                 return Err(format!("message {n} is invalid, but was processed"));
             }
             if self.knobs.makes_no_copies() && subject.outcome_count() != subject.sends {
@@ -54,7 +54,7 @@ impl Ledger {
             balance.processed += u64::from(processed);
             balance.final_records += u64::from(records);
             balance.moved_unannotated += u64::from(subject.moved_unannotated);
-            balance.archived += u64::from(self.archived_deaths(n)?);
+            balance.archived += u64::from(self.count_archived_deaths(n)?);
             balance.copies += u64::from(subject.outcome_count().saturating_sub(subject.sends));
         }
         let tracker = &self.tracker;

@@ -79,7 +79,7 @@ impl RetryMembers {
 
     /// Returns the number of moves by SQS since the last answered call. If the count at that call exceeds the total, it
     /// is ignored.
-    pub(crate) fn redrives_unanswered(&self) -> u32 {
+    pub(crate) fn redrives_since_answer(&self) -> u32 {
         if self.redrives_answered > self.redrives {
             self.redrives
         } else {

@@ -11,10 +11,10 @@ use redeliver_core::events::Event;
 use redeliver_core::message::ReceivedMessage;
 
 use super::body::RetryMembers;
-use super::calls::CallAnswer;
+use super::calls::CallResponse;
 use super::copies::StatedOutage;
 use super::{BrokenInvariant, DeliverySender, Ledger, QueuePlace, time_delta};
-use crate::messages::{ExpectedEnd, message_number};
+use crate::messages::{ExpectedOutcome, message_number};
 use crate::policy::{BreakerModel, CallOutcome, CircuitPartition, DELAY_SECONDS_MAX};
 
 /// The message number and the index of the call among the message's calls.
@@ -60,7 +60,7 @@ pub(crate) struct LedgerEnvironment {
     skew: TimeDelta,
     /// Sequence number of the last start or end of a call or an invocation.
     tick: u64,
-    running: HashMap<CallId, CalledMessage>,
+    running: HashMap<CallId, StartedCall>,
     keys: BTreeMap<LedgerKey, KeyHistory>,
     /// Outages on first calls, per key, since the last answer for any key.
     run: BTreeMap<LedgerKey, u32>,
@@ -95,14 +95,14 @@ pub(crate) struct LedgerEnvironment {
     closed_at: Option<DateTime<Utc>>,
     /// Tick of the last opening, closing or report.
     changed: u64,
-    last_ended: Option<(CallId, CalledMessage, CallOutcome, Option<u64>)>,
+    last_ended: Option<(CallId, StartedCall, CallOutcome, Option<u64>)>,
     /// The keys whose own circuit or whose target's circuit is certainly open.
     open: BTreeMap<LedgerKey, OpenCircuit>,
 }
 
 /// A started call, with the facts about its message.
 #[derive(Clone, Debug)]
-pub(super) struct CalledMessage {
+pub(super) struct StartedCall {
     key: LedgerKey,
     /// Number of failed calls for the message.
     failures: u32,
@@ -115,7 +115,7 @@ pub(super) struct CalledMessage {
     at: DateTime<Utc>,
 }
 
-/// The facts about a message for [`Ledger::check_held`].
+/// The facts about a message for [`Ledger::check_hold`].
 pub(super) struct HeldMessage<'a> {
     pub(super) n: usize,
     /// The delivery's retry members, for its generation.
@@ -142,7 +142,7 @@ pub(super) struct HoldReport {
 /// A finished call in an environment with a breaker.
 #[derive(Clone, Debug)]
 pub(crate) struct EndedCall {
-    pub(super) caller: CalledMessage,
+    pub(super) caller: StartedCall,
     pub(super) met: CallOutcome,
     ended: u64,
 }
@@ -217,7 +217,7 @@ pub(crate) struct EnvironmentState {
 
 impl OpenCircuit {
     /// Returns the shortest time until the next probe, after a probe that fails now. The first probes follow quickly.
-    fn least_interval(&self, now: DateTime<Utc>) -> TimeDelta {
+    fn min_probe_interval(&self, now: DateTime<Utc>) -> TimeDelta {
         if self.failed_probes < FIRST_PROBES {
             return PROBE_DELAY_MIN;
         }
@@ -227,7 +227,7 @@ impl OpenCircuit {
 
 impl KeyHistory {
     /// Counts a refusal. Calls that started before or just after the last refusal count as part of it.
-    fn record_refusal(&mut self, caller: &CalledMessage, now: DateTime<Utc>) {
+    fn record_refusal(&mut self, caller: &StartedCall, now: DateTime<Utc>) {
         let (first, last) = self.refused.unwrap_or((now, now - REFUSAL_SPAN));
         if caller.at >= last + REFUSAL_SPAN {
             self.refusals += 1;
@@ -247,7 +247,7 @@ impl KeyHistory {
 }
 
 impl OpeningCause {
-    fn record_sign(&mut self, tick: u64) {
+    fn record_outage_sign(&mut self, tick: u64) {
         self.shown = Some(tick);
     }
 
@@ -258,7 +258,7 @@ impl OpeningCause {
         }
     }
 
-    fn was_there_since(self, tick: u64) -> bool {
+    fn was_active_since(self, tick: u64) -> bool {
         self.shown.is_some() || self.ended.is_some_and(|ended| ended >= tick)
     }
 }
@@ -333,7 +333,7 @@ impl LedgerEnvironment {
         let key = self.keys.entry(key).or_default();
         key.run = key.run.max(first_failures);
         if key.run >= OUTAGES_MIN {
-            key.down.record_sign(self.tick);
+            key.down.record_outage_sign(self.tick);
             key.was_limited = true;
         }
     }
@@ -361,14 +361,14 @@ impl LedgerEnvironment {
     }
 
     fn is_down(&self, key: &LedgerKey, since: u64) -> bool {
-        let of_key = self.keys.get(key).is_some_and(|key| key.down.was_there_since(since));
-        of_key || self.down.was_there_since(since)
+        let of_key = self.keys.get(key).is_some_and(|key| key.down.was_active_since(since));
+        of_key || self.down.was_active_since(since)
     }
 
     fn record_call(
         &mut self,
         call: CallId,
-        mut caller: CalledMessage,
+        mut caller: StartedCall,
         now: DateTime<Utc>,
     ) -> Result<(), BrokenInvariant> {
         caller.began = self.next_tick();
@@ -419,7 +419,7 @@ impl LedgerEnvironment {
         for open in self.open.values_mut().filter(|open| open.probing == Some(call)) {
             open.probing = None;
             if !met.is_answer() {
-                open.next_probe = open.next_probe.max(now + open.least_interval(now) - ROUNDING);
+                open.next_probe = open.next_probe.max(now + open.min_probe_interval(now) - ROUNDING);
             }
         }
         let is_regardless =
@@ -463,7 +463,7 @@ impl LedgerEnvironment {
                     self.was_limited |= self.refused.as_ref().is_some_and(|other| *other != caller.key);
                     self.refused = Some(caller.key.clone());
                 }
-                if caller.failures == 0 || met.is_not_now() {
+                if caller.failures == 0 || met.means_not_now() {
                     self.shown_at = Some(now);
                 }
                 if caller.failures == 0 {
@@ -475,12 +475,12 @@ impl LedgerEnvironment {
                     key.run += 1;
                     key.last_outage = ended;
                     if key.run >= OUTAGES_MIN {
-                        key.down.record_sign(ended);
+                        key.down.record_outage_sign(ended);
                         key.was_limited = true;
                     }
                     *self.run.entry(caller.key.clone()).or_default() += 1;
                     if self.run.len() > 1 && self.run.values().sum::<u32>() >= OUTAGES_ACROSS_KEYS_MIN {
-                        self.down.record_sign(ended);
+                        self.down.record_outage_sign(ended);
                         self.was_limited = true;
                     }
                 }
@@ -523,7 +523,7 @@ impl LedgerEnvironment {
         let floor = after.filter(|_| is_of_key).map_or(0, |after| after.min(DELAY_SECONDS_MAX));
         let before_it = before.as_ref().filter(|_| !opened);
         let least = before_it
-            .map_or(PROBE_DELAY_MIN, |open| open.least_interval(now))
+            .map_or(PROBE_DELAY_MIN, |open| open.min_probe_interval(now))
             .max(time_delta(floor) - ROUNDING);
         if probe_in < least {
             return Err(format!("the next probe must not come before {least}"));
@@ -535,7 +535,7 @@ impl LedgerEnvironment {
         let since = before_it.map_or(now, |open| open.since);
         let since_tick = before_it.map_or(self.tick, |open| open.since_tick);
         let failed_probes = before_it.map_or(0, |open| open.failed_probes + 1);
-        let confirms = caller.failures == 0 || met.is_not_now();
+        let confirms = caller.failures == 0 || met.means_not_now();
         let shown = if confirms { now + BELIEF_MIN } else { now };
         let before_until = before.filter(|_| !opened).map_or(now, |open| open.believed_until);
         self.open.insert(
@@ -556,7 +556,7 @@ impl LedgerEnvironment {
     fn record_closing(&mut self, now: DateTime<Utc>) -> Result<(), BrokenInvariant> {
         // This might be the target's circuit.
         self.open.clear();
-        let Some((_, CalledMessage { key, .. }, CallOutcome::Answer | CallOutcome::Later(_), _)) =
+        let Some((_, StartedCall { key, .. }, CallOutcome::Answer | CallOutcome::Later(_), _)) =
             &self.last_ended
         else {
             return Err("its call was not answered".to_owned());
@@ -619,7 +619,7 @@ impl Ledger {
             return None;
         }
         let is_fresh = now - origin.sent_at < TimeDelta::seconds(1800);
-        if self.expected_end(n) != ExpectedEnd::Handled || origin.came_back || !is_fresh {
+        if self.expected_outcome(n) != ExpectedOutcome::Handled || origin.came_back || !is_fresh {
             return None;
         }
         let retries = self.subjects[n].copies[QueuePlace::Source as usize][origin.copy].retries.as_ref()?;
@@ -658,7 +658,7 @@ impl Ledger {
         // For a message at its hold limit, the target is called in any state.
         let is_overdue = retries.held_seconds >= environment.settings.hold_seconds_max;
         let failures = retries.failed_calls().max(attempt);
-        let caller = CalledMessage { key, failures, is_overdue, is_unconfirmed: false, began: 0, at: now };
+        let caller = StartedCall { key, failures, is_overdue, is_unconfirmed: false, began: 0, at: now };
         environment.record_call(call, caller, now)?;
         Ok(Some(id))
     }
@@ -685,19 +685,19 @@ impl Ledger {
     }
 
     /// Checks that a message may be handed off as held.
-    pub(super) fn check_held(
+    pub(super) fn check_hold(
         &self,
         held: &HeldMessage<'_>,
         now: DateTime<Utc>,
     ) -> Result<(), BrokenInvariant> {
-        let (begun, environment) = self.current_holder().ok_or("without a circuit breaker")?;
+        let (begun, environment) = self.current_environment_and_state().ok_or("without a circuit breaker")?;
         self.check_hold_report(held, now)?;
         let HeldMessage { retries, error_type, call, .. } = *held;
         let key = self.circuit_key(held.n);
         match call.map(|call| call.met) {
             Some(CallOutcome::Answer) => return Err("its call was answered".to_owned()),
             // This is right in any state: at its hold limit, the message is given up for that reason.
-            Some(met) if met.is_not_now() => return Ok(()),
+            Some(met) if met.means_not_now() => return Ok(()),
             _ => {}
         }
         // An answer ends the delay of one circuit, but might not end the delay of the other.
@@ -757,7 +757,7 @@ impl Ledger {
         outage: StatedOutage,
         now: DateTime<Utc>,
     ) -> Result<(), BrokenInvariant> {
-        let Some((begun, environment)) = self.current_holder() else { return Ok(()) };
+        let Some((begun, environment)) = self.current_environment_and_state() else { return Ok(()) };
         let StatedOutage { since, first_failures } = outage;
         let key = self.circuit_key(n);
         let open = environment.open.get(&key).filter(|open| open.since_tick < begun.tick);
@@ -787,7 +787,9 @@ impl Ledger {
     )]
     #[expect(clippy::cast_precision_loss, reason = "at most two weeks")]
     pub(super) fn hold_seconds_range(&self, held: &HeldMessage<'_>, now: DateTime<Utc>) -> (u64, u64) {
-        let Some((begun, environment)) = self.current_holder() else { return (1, DELAY_SECONDS_MAX) };
+        let Some((begun, environment)) = self.current_environment_and_state() else {
+            return (1, DELAY_SECONDS_MAX);
+        };
         let HeldMessage { retries, error_type, call, .. } = *held;
         let failures = retries.failed_calls().max(held.attempt);
         let held_before = retries.held_seconds as f64;
@@ -836,22 +838,22 @@ impl Ledger {
     }
 
     /// Returns the environment of the current invocation, and its state at the start of the invocation.
-    fn current_holder(&self) -> Option<(EnvironmentState, &LedgerEnvironment)> {
+    fn current_environment_and_state(&self) -> Option<(EnvironmentState, &LedgerEnvironment)> {
         let begun = self.current_invocation.and_then(|id| self.invocations.get(&id)?.environment_state())?;
         Some((begun, self.environments.get(&begun.environment)?))
     }
 
     /// Returns true if a call with this error spends no attempt: there is a breaker, and the error means "not now".
-    pub(super) fn is_not_now(&self, answer: &CallAnswer) -> bool {
-        let CallAnswer { kind, error_type, after, unavailable, .. } = *answer;
+    pub(super) fn means_not_now(&self, answer: &CallResponse) -> bool {
+        let CallResponse { kind, error_type, after, unavailable, .. } = *answer;
         self.knobs.breaker_model().is_some()
-            && self.knobs.policy.call_outcome(kind, error_type, after, unavailable).is_not_now()
+            && self.knobs.policy.call_outcome(kind, error_type, after, unavailable).means_not_now()
     }
 
     /// Returns true if a call that was cut off spends no attempt.
-    pub(super) fn is_not_now_if_cut_off(&self) -> bool {
+    pub(super) fn cut_off_means_not_now(&self) -> bool {
         let met = self.knobs.policy.call_outcome("transient", "Timeout", None, false);
-        self.knobs.breaker_model().is_some() && met.is_not_now()
+        self.knobs.breaker_model().is_some() && met.means_not_now()
     }
 
     /// Returns the shortest hold after this call: the remaining seconds of a `Retry-After`, unless a later call was
@@ -861,16 +863,15 @@ impl Ledger {
         EndedCall { caller, ended, .. }: &EndedCall,
         now: DateTime<Utc>,
     ) -> u64 {
-        self.current_holder()
+        self.current_environment_and_state()
             .map_or(0, |(_, environment)| environment.remaining_retry_after(&caller.key, *ended, now))
     }
 
     /// Checks that a failed call in this invocation, the last one for its message, may spend an attempt.
-    pub(super) fn check_spent(&self, call: &EndedCall) -> Result<(), BrokenInvariant> {
-        let Some((begun, environment)) = self.current_holder() else { return Ok(()) };
-        let EndedCall {
-            caller: CalledMessage { key, failures, is_overdue, is_unconfirmed, .. }, met, ..
-        } = call;
+    pub(super) fn check_may_spend_attempt(&self, call: &EndedCall) -> Result<(), BrokenInvariant> {
+        let Some((begun, environment)) = self.current_environment_and_state() else { return Ok(()) };
+        let EndedCall { caller: StartedCall { key, failures, is_overdue, is_unconfirmed, .. }, met, .. } =
+            call;
         if met.is_answer() || *is_overdue || *is_unconfirmed {
             return Ok(());
         }

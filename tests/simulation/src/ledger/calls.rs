@@ -7,14 +7,14 @@ use redeliver_core::message::{Attribute, Timestamp};
 use super::body::RetryMembers;
 use super::breaker::{CallId, EndedCall};
 use super::{BrokenInvariant, Ledger, LedgerMessage, QueuePlace, hash_body};
-use crate::messages::{ExpectedEnd, ProducedMessage, message_number};
+use crate::messages::{ExpectedOutcome, ProducedMessage, message_number};
 
 /// Strings that occur in each body (its marker), in attributes, and in the target's error details.
 pub(super) const SECRETS: [&str; 3] = ["⟦", "acm", "simulated target"];
 
 /// The target's response to a call.
 #[derive(Clone, Debug)]
-pub(crate) struct CallAnswer {
+pub(crate) struct CallResponse {
     /// The calling invocation.
     pub(crate) invocation: Option<u64>,
     pub(crate) generation: u32,
@@ -48,7 +48,7 @@ impl Ledger {
     }
 
     /// Records that a call has returned to its caller, whatever its outcome.
-    pub fn return_call(&mut self, call: CallId, now: Timestamp) {
+    pub fn record_call_return(&mut self, call: CallId, now: Timestamp) {
         let (n, _) = call;
         if let Some(work) = self.current_work(n) {
             work.record_return();
@@ -57,7 +57,7 @@ impl Ledger {
     }
 
     /// Records that a call was abandoned.
-    pub fn cut_off(&mut self, call: CallId, now: Timestamp) {
+    pub fn record_call_cut_off(&mut self, call: CallId, now: Timestamp) {
         self.record_outcome(call, true, now);
     }
 
@@ -65,7 +65,7 @@ impl Ledger {
         let n = message_number(message.body)
             .filter(|n| *n < self.subjects.len())
             .ok_or("no producer sent this body")?;
-        if self.expected_end(n) != ExpectedEnd::Handled {
+        if self.expected_outcome(n) != ExpectedOutcome::Handled {
             return Err(format!("message {n} is invalid, and the target must never receive it"));
         }
         let subject = &self.subjects[n];
@@ -89,7 +89,7 @@ impl Ledger {
             };
             let next = || retries.for_next_generation(copy.recorded_generation);
             let retries = if copy.came_back { &next() } else { retries };
-            let attempt_fits = if self.knobs.is_visibility() {
+            let attempt_fits = if self.knobs.uses_visibility() {
                 message.retry_attempt < copy.receives
             } else {
                 message.retry_attempt == retries.attempt
@@ -110,7 +110,7 @@ impl Ledger {
         // If the producer wrote a higher attempt number, that is the limit instead.
         let written = subject.body.as_ref().map_or(0, |body| body.retries.attempt);
         let most = self.max_attempts(n).0;
-        let most = if self.knobs.is_visibility() { most } else { most.max(written) };
+        let most = if self.knobs.uses_visibility() { most } else { most.max(written) };
         if message.retry_attempt > most {
             return Err(format!("message {n} is called with attempt {}", message.retry_attempt));
         }
@@ -124,7 +124,7 @@ impl Ledger {
         let environment = asked.map_err(|why| format!("message {n}: {why}"))?;
         let subject = &mut self.subjects[n];
         let (generation, attempt) = (message.redrive_generation, message.retry_attempt);
-        subject.answers.push(CallAnswer {
+        subject.answers.push(CallResponse {
             invocation,
             generation,
             attempt,
@@ -180,7 +180,7 @@ impl Ledger {
         let message_id = match event {
             Event::Processed { message_id, .. } | Event::HandedOff { message_id, .. } => message_id,
             // For an asynchronous invocation, `message_id` is the request id.
-            Event::RetryScheduled { message_id, .. } if !self.knobs.is_async_retry() => message_id,
+            Event::RetryScheduled { message_id, .. } if !self.knobs.uses_async_retry() => message_id,
             Event::DeadLettered { message_id: Some(message_id), .. } => message_id,
             _ => return,
         };

@@ -112,7 +112,7 @@ impl StatedFailure {
         self.0["retry_after_seconds"].as_u64()
     }
 
-    pub(crate) fn new_generation(&self) -> bool {
+    pub(crate) fn starts_new_generation(&self) -> bool {
         self.0["new_generation"] == true
     }
 

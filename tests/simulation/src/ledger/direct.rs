@@ -9,7 +9,7 @@ use super::invocations::HandOffReason;
 use super::oracle::{NOT_CALLED, RetryCase};
 use super::sends::{Send, check_no_delay};
 use super::{BrokenInvariant, Ledger, QueuePlace};
-use crate::messages::ExpectedEnd;
+use crate::messages::ExpectedOutcome;
 
 /// A message that failed in the current invocation.
 struct ResendCandidate {
@@ -54,7 +54,7 @@ impl Ledger {
                 continue;
             }
             for answer in answers {
-                if !answer.kind.is_empty() && !self.is_not_now(answer) {
+                if !answer.kind.is_empty() && !self.means_not_now(answer) {
                     add(answer.kind, answer.error_type, answer.after, HandOffReason::Answered, None);
                 }
                 let (error_type, reason) = match answer.is_cut_off {
@@ -65,7 +65,7 @@ impl Ledger {
                     add("held", error_type, None, reason, Some(outcome.clone()));
                 }
             }
-            if !self.is_not_now_if_cut_off() {
+            if !self.cut_off_means_not_now() {
                 add("transient", "Timeout", None, HandOffReason::CutOff(delivery.clone()), None);
             }
             add("not_started", "NotStarted", None, HandOffReason::NotCalled(delivery.clone()), None);
@@ -77,7 +77,7 @@ impl Ledger {
     pub(super) fn check_direct_resend(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         let failed = self.resend_candidates(send);
         let follows = self.explain_resend(send, || failed.iter().map(|failed| &failed.case))?;
-        self.check_follow_up(send, &follows)?;
+        self.check_same_delay(send, &follows)?;
         let (mut reasons, mut wrong) = (Vec::new(), Ok(()));
         let body = send.body.ok_or("its body cannot be read")?;
         let first_failures = body.retries.outage_failures;
@@ -91,7 +91,7 @@ impl Ledger {
                     let held = HeldMessage { n: send.n, retries, attempt, error_type, call, report: None };
                     let known =
                         outage.map_or(Ok(()), |outage| self.check_outage_is_known(send.n, outage, send.at));
-                    known.and_then(|()| self.check_held(&held, send.at))
+                    known.and_then(|()| self.check_hold(&held, send.at))
                 }
                 HandOffReason::NotCalled(_) => self.check_not_started(),
                 HandOffReason::Answered | HandOffReason::CutOff(_) => self.check_attempt_spent(send.n),
@@ -113,7 +113,7 @@ impl Ledger {
         if failure.attempt_count().is_some() || failure.time_member("due_at").is_none() {
             return Err("it is handed off instead of sent with its due time".to_owned());
         }
-        self.check_failure_of_call(send, &failure)?;
+        self.check_call_failure(send, &failure)?;
         let before = case.before_hop();
         self.check_hop_from_cases(send, || std::iter::once(&before))
     }
@@ -128,8 +128,9 @@ impl Ledger {
         }
         let (failure, case) = self.attached_case(send)?;
         failure.check_size(self.subjects[send.n].is_oversize())?;
-        self.check_failure_of_call(send, &failure)?;
-        if self.knobs.retry_loop.strategy() == Some(Strategy::DelayedResend) && !case.was_not_called() {
+        self.check_call_failure(send, &failure)?;
+        if self.knobs.retry_loop.strategy() == Some(Strategy::DelayedResend) && !case.was_held_without_call()
+        {
             return Err("it was called: the failed-message-processor decides".to_owned());
         }
         if self.may_give_up(&case, failure.text_member("verdict"), &failure, send) {
@@ -140,7 +141,7 @@ impl Ledger {
 
     /// Returns the attached failure and its case.
     fn attached_case(&self, send: Send<'_>) -> Result<(StatedFailure, RetryCase), BrokenInvariant> {
-        if self.expected_end(send.n) != ExpectedEnd::Handled {
+        if self.expected_outcome(send.n) != ExpectedOutcome::Handled {
             return Err("it is invalid, and must not be retried".to_owned());
         }
         let failure =

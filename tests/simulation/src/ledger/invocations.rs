@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use redeliver_core::message::ReceivedMessage;
 
-use super::archive::NoticeWork;
+use super::archive::NoticeRequests;
 use super::breaker::EnvironmentState;
 use super::spans::TracedDelivery;
 use super::{BrokenInvariant, Ledger};
@@ -19,7 +19,7 @@ pub(crate) struct LedgerInvocation {
     /// The deliveries, if the functions write spans.
     pub(super) delivered: Vec<TracedDelivery>,
     /// The requests to publish notices.
-    pub(super) notices: NoticeWork,
+    pub(super) notices: NoticeRequests,
 }
 
 /// The work of an invocation for one message, of which it may have received several copies.
@@ -140,7 +140,7 @@ impl MessageWork {
         if self.called > most { Err(format!("call {} of at most {most}", self.called)) } else { Ok(()) }
     }
 
-    pub(super) fn was_given(&self) -> bool {
+    pub(super) fn has_deliveries(&self) -> bool {
         !self.given.is_empty()
     }
 
@@ -244,7 +244,7 @@ fn insert_minimal_reading(readings: &mut Vec<HandOffReading>, next: HandOffReadi
 mod tests {
     use super::*;
 
-    fn work(given: [&str; 2], called: usize, returned: usize) -> MessageWork {
+    fn message_work(given: [&str; 2], called: usize, returned: usize) -> MessageWork {
         let given = given.map(str::to_owned).to_vec();
         MessageWork { given, called, returned, calls_max: 1, ..MessageWork::default() }
     }
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn an_ambiguous_hand_off_keeps_all_possible_readings() {
-        let mut work = work(["a", "b"], 1, 0);
+        let mut work = message_work(["a", "b"], 1, 0);
         assert_eq!(work.record_hand_off(&[cut_off_reason("a"), not_called_reason("b")]), Ok(()));
         assert_eq!(work.record_hand_off(&[cut_off_reason("a")]), Ok(()));
         assert_eq!(
@@ -272,17 +272,20 @@ mod tests {
     #[test]
     fn a_settled_hand_off_reading_is_not_reinterpreted() {
         let refusal = "it claims that the call was cut off, but all calls have returned";
-        let mut both = work(["a", "b"], 1, 0);
+        let mut both = message_work(["a", "b"], 1, 0);
         assert_eq!(both.record_hand_off(&[cut_off_reason("a"), cut_off_reason("b")]), Ok(()));
         assert_eq!(both.record_hand_off(&[not_called_reason("b")]), Ok(()));
         assert_eq!(both.record_hand_off(&[cut_off_reason("a")]), Ok(()));
         assert_eq!(both.record_hand_off(&[cut_off_reason("b")]), Err(refusal.to_owned()));
-        assert_eq!(work(["a", "b"], 1, 1).record_hand_off(&[cut_off_reason("a")]), Err(refusal.to_owned()));
+        assert_eq!(
+            message_work(["a", "b"], 1, 1).record_hand_off(&[cut_off_reason("a")]),
+            Err(refusal.to_owned())
+        );
     }
 
     #[test]
-    fn a_message_with_a_call_is_not_handed_off_as_uncalled() {
-        let mut work = work(["a", "b"], 1, 1);
+    fn a_copy_with_a_call_cannot_be_handed_off_as_not_called() {
+        let mut work = message_work(["a", "b"], 1, 1);
         assert_eq!(work.record_hand_off(&[not_called_reason("a"), HandOffReason::Answered]), Ok(()));
         assert_eq!(work.record_hand_off(&[not_called_reason("a"), not_called_reason("b")]), Ok(()));
         let refusal = "it claims that the message was not called, but it was";

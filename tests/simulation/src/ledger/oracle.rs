@@ -6,7 +6,7 @@ use super::body::{LedgerBody, RetryMembers};
 use super::copies::{StatedFailure, StatedOutage};
 use super::sends::Send;
 use super::{BrokenInvariant, Copy, Ledger, time_delta};
-use crate::messages::ExpectedEnd;
+use crate::messages::ExpectedOutcome;
 use crate::policy::{Class, DELAY_SECONDS_MAX, TargetDelay};
 
 /// A message in the intermediate DLQ, as the failed-message-processor must interpret it.
@@ -70,7 +70,7 @@ pub(super) enum FreeResend {
 /// message can have many copies.
 type LazyViolation<'a> = Box<dyn Fn() -> BrokenInvariant + 'a>;
 
-fn lazy_refusal<'a>(why: impl Fn() -> BrokenInvariant + 'a) -> LazyViolation<'a> {
+fn lazy_violation<'a>(why: impl Fn() -> BrokenInvariant + 'a) -> LazyViolation<'a> {
     Box::new(why)
 }
 
@@ -103,7 +103,7 @@ impl RetryCase {
     }
 
     /// Returns true if the message was held without a call, so that it is re-sent directly.
-    pub(super) fn was_not_called(&self) -> bool {
+    pub(super) fn was_held_without_call(&self) -> bool {
         self.is_held() && NOT_CALLED.contains(&self.error_type.as_str())
     }
 
@@ -119,7 +119,7 @@ impl RetryCase {
     /// Returns the key of the delay.
     pub(super) fn retry_key(&self) -> RetryKey {
         let RetryMembers { generation, attempt, .. } = self.before;
-        let redrives_unanswered = self.before.redrives_unanswered();
+        let redrives_unanswered = self.before.redrives_since_answer();
         let unspent = match self.spends {
             RetryBudget::Attempt | RetryBudget::Snooze => None,
             RetryBudget::Hold => Some(FreeResend::Hold),
@@ -130,12 +130,12 @@ impl RetryCase {
 
     /// Returns true if the re-send's `first_sent_time` matches this case. Checked first because it excludes most
     /// copies.
-    pub(super) fn was_first_sent_as(&self, body: &LedgerBody) -> bool {
+    pub(super) fn matches_first_sent_time(&self, body: &LedgerBody) -> bool {
         body.retries.first_sent == Some(self.before.first_sent(self.sent_at))
     }
 
     /// Returns true if the delay can be long: it then starts at the failure and is spent in hops.
-    fn may_be_long(&self) -> bool {
+    fn may_have_long_delay(&self) -> bool {
         matches!(self.spends, RetryBudget::Attempt | RetryBudget::Snooze)
     }
 }
@@ -146,7 +146,7 @@ impl Ledger {
         let failure = copy.trusted_failure();
         let said = |name, otherwise| failure.map_or(otherwise, |failure| failure.text_member(name));
         let retries = copy.retries.clone()?;
-        let came_back = failure.is_some_and(StatedFailure::new_generation) || copy.came_back;
+        let came_back = failure.is_some_and(StatedFailure::starts_new_generation) || copy.came_back;
         let generation_before =
             failure.and_then(StatedFailure::generation_before).max(copy.recorded_generation);
         let before = if came_back { retries.for_next_generation(generation_before) } else { retries };
@@ -240,35 +240,35 @@ impl Ledger {
             held_seconds: before.held_seconds + if is(RetryBudget::Hold) { delay.into() } else { 0 },
             redrives: before.redrives + u32::from(is(RetryBudget::Redrive)),
             redrives_answered: before.redrives
-                - if case.is_answered { 0 } else { before.redrives_unanswered() },
+                - if case.is_answered { 0 } else { before.redrives_since_answer() },
             generation: before.generation,
             ..RetryMembers::default()
         };
         if !counts.has_same_counts(&body.retries) {
             // The re-send is for another retry. Not formatted, because a message can have many copies.
-            return Err(lazy_refusal(String::new));
+            return Err(lazy_violation(String::new));
         }
         if case.class == Class::Permanent {
-            return Err(lazy_refusal(|| "it failed permanently".to_owned()));
+            return Err(lazy_violation(|| "it failed permanently".to_owned()));
         }
         let (max_attempts, _) = self.max_attempts(send.n);
         if case.spends_attempt() && before.attempt >= max_attempts {
-            return Err(lazy_refusal(move || format!("it has used its {max_attempts} retries")));
+            return Err(lazy_violation(move || format!("it has used its {max_attempts} retries")));
         }
-        if is(RetryBudget::Hold) && self.holds_exhausted(before, &case.error_type) {
-            return Err(lazy_refusal(|| "it has reached its hold limit".to_owned()));
+        if is(RetryBudget::Hold) && self.has_reached_hold_limit(before, &case.error_type) {
+            return Err(lazy_violation(|| "it has reached its hold limit".to_owned()));
         }
         if is(RetryBudget::Redrive) && self.redrive_refusal(before).is_some() {
-            return Err(lazy_refusal(|| "SQS has moved it too often".to_owned()));
+            return Err(lazy_violation(|| "SQS has moved it too often".to_owned()));
         }
-        if !case.was_first_sent_as(body) {
-            return Err(lazy_refusal(move || format!("it was first sent at {first_sent}")));
+        if !case.matches_first_sent_time(body) {
+            return Err(lazy_violation(move || format!("it was first sent at {first_sent}")));
         }
         self.check_outage(case, body, send)?;
         self.check_history(case, body, send.n)?;
-        let missing = || lazy_refusal(|| "next_retry_time is missing".to_owned());
+        let missing = || lazy_violation(|| "next_retry_time is missing".to_owned());
         let next = body.retries.next_retry.ok_or_else(missing)?;
-        if self.knobs.policy.long_delays && case.may_be_long() {
+        if self.knobs.policy.long_delays && case.may_have_long_delay() {
             self.check_due(case, next, send)?;
         } else {
             let limit = self.age_limit(send.n, first_sent);
@@ -281,16 +281,16 @@ impl Ledger {
                 }
             };
             if !(least..=most).contains(&u64::from(delay)) {
-                return Err(lazy_refusal(move || format!("the delay must be in {least}..={most}")));
+                return Err(lazy_violation(move || format!("the delay must be in {least}..={most}")));
             }
         }
         let due = send.at + TimeDelta::seconds(i64::from(delay));
         if (next - due).abs() > self.time_tolerance() {
-            return Err(lazy_refusal(move || format!("next_retry_time is {next}, but it is due at {due}")));
+            return Err(lazy_violation(move || format!("next_retry_time is {next}, but it is due at {due}")));
         }
         match self.age_limit(send.n, first_sent) {
             Some(limit) if next > limit => {
-                Err(lazy_refusal(move || format!("next_retry_time {next} is after {limit}")))
+                Err(lazy_violation(move || format!("next_retry_time {next} is after {limit}")))
             }
             _ => Ok(()),
         }
@@ -320,7 +320,7 @@ impl Ledger {
         };
         let grid = |seconds| extend_to_grid(seconds, decided_at.unsigned_abs());
         if (61..cut(0)).contains(&delay) && due.timestamp() % 10 != 0 {
-            return Err(lazy_refusal(move || format!("a hold above a minute is due at {due}")));
+            return Err(lazy_violation(move || format!("a hold above a minute is due at {due}")));
         }
         let (least, most) = case.hold;
         Ok((grid(least).min(cut(0)), grid(most).min(cut(2))))
@@ -328,7 +328,7 @@ impl Ledger {
 
     /// Returns true if a message may not be held any longer. A message held without a call at its hold limit may still
     /// wait for the end of a `Retry-After`.
-    fn holds_exhausted(&self, before: &RetryMembers, error_type: &str) -> bool {
+    fn has_reached_hold_limit(&self, before: &RetryMembers, error_type: &str) -> bool {
         let more = if NOT_CALLED.contains(&error_type) { DELAY_SECONDS_MAX } else { 0 };
         before.held_seconds >= self.knobs.policy.hold_seconds_max() + more
     }
@@ -336,7 +336,7 @@ impl Ledger {
     /// Returns the reason why a message that SQS moved is not re-sent again, if any.
     fn redrive_refusal(&self, before: &RetryMembers) -> Option<String> {
         let most = self.knobs.policy.redrives_max();
-        let (in_all, unanswered) = (before.redrives, before.redrives_unanswered());
+        let (in_all, unanswered) = (before.redrives, before.redrives_since_answer());
         let refusal = |times: u32, more: &str, limit: &str| {
             format!("SQS moved it {times} times{more} because no call was answered: {limit}")
         };
@@ -360,11 +360,11 @@ impl Ledger {
         // A rate-limited target is not down.
         if case.spends != RetryBudget::Hold || case.error_type == "RateLimited" {
             let is_clear = held_since.is_none() && outage_failures == 0;
-            let why = || lazy_refusal(|| "it is not held for an outage".to_owned());
+            let why = || lazy_violation(|| "it is not held for an outage".to_owned());
             return if is_clear { Ok(()) } else { Err(why()) };
         }
         let Some(held_since) = held_since else {
-            return Err(lazy_refusal(|| "it has no held_since".to_owned()));
+            return Err(lazy_violation(|| "it has no held_since".to_owned()));
         };
         // Without a hand-off, the outage is checked against the environment that holds the message.
         if !case.is_handed_off {
@@ -378,7 +378,7 @@ impl Ledger {
         if is_then && outage_failures == failures {
             return Ok(());
         }
-        Err(lazy_refusal(move || format!("its outage began at {since}, with {failures} failures")))
+        Err(lazy_violation(move || format!("its outage began at {since}, with {failures} failures")))
     }
 
     /// Checks the history: at most five entries, of which the last is this failure. A message that was held without a
@@ -391,7 +391,7 @@ impl Ledger {
     ) -> Result<(), LazyViolation<'a>> {
         let written = &body.retries.history;
         if written.len() > 5 || written.iter().any(|past| past.details_bytes > 256) {
-            return Err(lazy_refusal(|| "the history is too long".to_owned()));
+            return Err(lazy_violation(|| "the history is too long".to_owned()));
         }
         if self.subjects[n].is_oversize() {
             return Ok(()); // omitted for lack of room
@@ -405,7 +405,7 @@ impl Ledger {
         if written.iter().map(|past| (past.attempt, past.error_type.as_str())).eq(expected.clone()) {
             Ok(())
         } else {
-            Err(lazy_refusal(move || {
+            Err(lazy_violation(move || {
                 format!("the history is not {:?}", expected.clone().collect::<Vec<_>>())
             }))
         }
@@ -443,7 +443,7 @@ impl Ledger {
             _ if exhausted || redrives_over.is_some() => false,
             "HOLD_TIME_EXCEEDED"
                 if case.spends == RetryBudget::Hold
-                    && self.holds_exhausted(&case.before, &case.error_type) =>
+                    && self.has_reached_hold_limit(&case.before, &case.error_type) =>
             {
                 let (held, most) = (case.before.held_seconds, self.knobs.policy.hold_seconds_max());
                 let explanation =
@@ -469,7 +469,7 @@ impl Ledger {
             // The delay shrinks with the remaining time, down to one second.
             return decided + time_delta(1) > limit;
         }
-        let is_long = self.knobs.policy.long_delays && case.may_be_long();
+        let is_long = self.knobs.policy.long_delays && case.may_have_long_delay();
         let from = if is_long { case.failed_at + self.clock_skew() } else { decided };
         let delays = self.retry_delays(send.n, case.retry_key(), case.asked);
         delays.may_give_up(|delay| (from + time_delta(delay)).max(decided), limit, decided)
@@ -489,7 +489,7 @@ impl Ledger {
         if let Some(kept_due) = case.due {
             let kept = due == kept_due || (due >= kept_due && overdue);
             let why = move || format!("it is due at {due}, but was due at {kept_due}");
-            return if kept { Ok(()) } else { Err(lazy_refusal(why)) };
+            return if kept { Ok(()) } else { Err(lazy_violation(why)) };
         }
         // Two processes have two clocks, and both can be wrong.
         let ahead = tolerance + TimeDelta::milliseconds(self.knobs.skew_ms);
@@ -503,7 +503,7 @@ impl Ledger {
         if (first..=last).contains(&due) || (due >= first && overdue) {
             Ok(())
         } else {
-            Err(lazy_refusal(move || format!("it is due at {due}, but must be between {first} and {last}")))
+            Err(lazy_violation(move || format!("it is due at {due}, but must be between {first} and {last}")))
         }
     }
 
@@ -516,7 +516,7 @@ impl Ledger {
         if case.spends == RetryBudget::Hold {
             return None;
         }
-        if !self.knobs.policy.long_delays || !case.may_be_long() {
+        if !self.knobs.policy.long_delays || !case.may_have_long_delay() {
             return Some(send.content.delay.get().into());
         }
         // A full message might have no room for the failure time.
@@ -539,7 +539,7 @@ impl Ledger {
         send: Send<'_>,
         cases: impl Fn() -> C,
     ) -> Result<(), BrokenInvariant> {
-        if self.expected_end(send.n) != ExpectedEnd::Handled || !self.knobs.policy.long_delays {
+        if self.expected_outcome(send.n) != ExpectedOutcome::Handled || !self.knobs.policy.long_delays {
             return Err("it must not wait there".to_owned());
         }
         if send.content.delay.get() != 900 {
@@ -570,7 +570,7 @@ impl Ledger {
         send: Send<'_>,
     ) -> Result<(), LazyViolation<'static>> {
         if case.body_hash != hopped.body_hash {
-            return Err(lazy_refusal(String::new));
+            return Err(lazy_violation(String::new));
         }
         // Documents can be truncated if the message has SQS's maximum size.
         let details = if self.subjects[send.n].is_oversize() || case.error_type == "Redrive" {
@@ -584,21 +584,21 @@ impl Ledger {
         let failed_at = if is_same_moment || is_oversize { hopped.failed_at } else { case.failed_at };
         let sent_at = if is_oversize { hopped.sent_at } else { case.sent_at };
         if (RetryCase { due: Some(due), details, failed_at, sent_at, ..case.clone() }) != *hopped {
-            return Err(lazy_refusal(String::new));
+            return Err(lazy_violation(String::new));
         }
         if case.class == Class::Permanent {
-            return Err(lazy_refusal(|| "it failed permanently".to_owned()));
+            return Err(lazy_violation(|| "it failed permanently".to_owned()));
         }
-        if !case.may_be_long() {
-            return Err(lazy_refusal(|| "its delay is never long".to_owned()));
+        if !case.may_have_long_delay() {
+            return Err(lazy_violation(|| "its delay is never long".to_owned()));
         }
         if case.spends_attempt() && case.before.attempt >= self.max_attempts(send.n).0 {
-            return Err(lazy_refusal(|| "it has no retries left".to_owned()));
+            return Err(lazy_violation(|| "it has no retries left".to_owned()));
         }
         self.check_due(case, due, send)?;
         match self.age_limit(send.n, case.before.first_sent(case.sent_at)) {
             Some(limit) if due > limit => {
-                Err(lazy_refusal(move || format!("it is due at {due}, after {limit}")))
+                Err(lazy_violation(move || format!("it is due at {due}, after {limit}")))
             }
             _ => Ok(()),
         }

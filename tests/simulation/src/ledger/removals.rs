@@ -12,12 +12,12 @@ impl Ledger {
         to: QueuePlace,
     ) -> Result<(), BrokenInvariant> {
         let (limit, expected) = match from {
-            QueuePlace::Source if self.knobs.is_visibility() || self.knobs.is_async_retry() => {
-                (self.knobs.receives_max(), QueuePlace::Annotation)
+            QueuePlace::Source if self.knobs.uses_visibility() || self.knobs.uses_async_retry() => {
+                (self.knobs.source_max_receive_count(), QueuePlace::Annotation)
             }
-            QueuePlace::Source => (self.knobs.receives_max(), QueuePlace::Intermediate),
+            QueuePlace::Source => (self.knobs.source_max_receive_count(), QueuePlace::Intermediate),
             QueuePlace::Intermediate => (100, QueuePlace::Annotation),
-            QueuePlace::Annotation => (self.knobs.annotation_receives().into(), QueuePlace::Final),
+            QueuePlace::Annotation => (self.knobs.annotation_max_receive_count().into(), QueuePlace::Final),
             QueuePlace::Final => return Err(format!("{id} was moved out of the final DLQ")),
         };
         let mut copy = self.find_copy(id)?.clone();

@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::arrivals::dead_letter;
 use super::body::{LedgerBody, RetryMembers};
 use super::breaker::{HeldMessage, HoldReport};
-use super::calls::CallAnswer;
+use super::calls::CallResponse;
 use super::copies::{Copy, StatedFailure, bytes_before_folding, producer_attributes};
 use super::invocations::HandOffReason;
 use super::oracle::{NOT_CALLED, RetryCase, RetryKey};
 use super::{Actor, BrokenInvariant, DeliverySender, Ledger, QueuePlace};
-use crate::messages::ExpectedEnd;
+use crate::messages::ExpectedOutcome;
 
 /// A send that is being checked.
 #[derive(Clone, Copy)]
@@ -54,7 +54,7 @@ impl Ledger {
             (Actor::AsyncRetryHandler, QueuePlace::Annotation) => self.check_record_verdict(send),
             (Actor::Console, QueuePlace::Source) => Ok(()),
             (Actor::Redrive, QueuePlace::Source) => self.check_redrive(send),
-            (Actor::MessageProcessor, place) => self.check_processor(place, send),
+            (Actor::MessageProcessor, place) => self.check_processor_send(place, send),
             (Actor::FailedMessageProcessor, QueuePlace::Source) => self.check_resend(send),
             (Actor::FailedMessageProcessor, QueuePlace::Intermediate) => self.check_hop(send),
             (Actor::FailedMessageProcessor, QueuePlace::Annotation) => self.check_verdict(send),
@@ -74,8 +74,8 @@ impl Ledger {
         Ok(())
     }
 
-    fn check_processor(&mut self, place: QueuePlace, send: Send<'_>) -> Result<(), BrokenInvariant> {
-        let is_valid = self.expected_end(send.n) == ExpectedEnd::Handled;
+    fn check_processor_send(&mut self, place: QueuePlace, send: Send<'_>) -> Result<(), BrokenInvariant> {
+        let is_valid = self.expected_outcome(send.n) == ExpectedOutcome::Handled;
         match (self.knobs.retry_loop.strategy(), place) {
             (Some(Strategy::DelayedResend), QueuePlace::Intermediate) => self.check_hand_off(send),
             (Some(Strategy::DirectResend), QueuePlace::Intermediate) => self.check_direct_hop(send),
@@ -94,7 +94,7 @@ impl Ledger {
     /// Checks a hand-off: it contains the message as received, and the reason.
     fn check_hand_off(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         let subject = &self.subjects[send.n];
-        if subject.produced.expected != ExpectedEnd::Handled {
+        if subject.produced.expected != ExpectedOutcome::Handled {
             return Err("it is invalid, and must not be retried".to_owned());
         }
         check_no_delay(send)?;
@@ -104,11 +104,11 @@ impl Ledger {
         if failure.text_member("kind") == "held" && NOT_CALLED.contains(&failure.text_member("type")) {
             return Err("it was not called, and must be re-sent directly to the source queue".to_owned());
         }
-        self.check_failure_of_call(send, &failure)
+        self.check_call_failure(send, &failure)
     }
 
     /// Checks that the failure comes from a call in this invocation, including calls that were cut off or not started.
-    pub(super) fn check_failure_of_call(
+    pub(super) fn check_call_failure(
         &mut self,
         send: Send<'_>,
         failure: &StatedFailure,
@@ -120,7 +120,7 @@ impl Ledger {
         if origin.body_hash != send.hash {
             return Err("its body is not the received one".to_owned());
         }
-        let generation = (failure.new_generation(), failure.generation_before());
+        let generation = (failure.starts_new_generation(), failure.generation_before());
         let first_sent = failure.first_sent_time().or(Some(origin.sent_at).filter(|_| is_oversize));
         if first_sent != Some(origin.sent_at)
             || generation != (origin.came_back, origin.recorded_generation)
@@ -133,7 +133,7 @@ impl Ledger {
         let next = || retries.for_next_generation(origin.recorded_generation);
         let retries = if origin.came_back { &next() } else { retries };
         let attempt = failure.attempt_count().unwrap_or(retries.attempt);
-        let is_counted_by_the_queue = self.knobs.is_visibility();
+        let is_counted_by_the_queue = self.knobs.uses_visibility();
         if failure.attempt_count().is_some() != is_counted_by_the_queue
             || (is_counted_by_the_queue && attempt >= origin.receives)
         {
@@ -143,7 +143,7 @@ impl Ledger {
         let which = (self.current_invocation, retries.generation.unwrap_or(0), attempt);
         let (kind, error_type) = (failure.text_member("kind"), failure.text_member("type"));
         let of_this_call =
-            |answer: &&CallAnswer| (answer.invocation, answer.generation, answer.attempt) == which;
+            |answer: &&CallResponse| (answer.invocation, answer.generation, answer.attempt) == which;
         let calls = || subject.answers.iter().filter(of_this_call);
         let mut reason = None;
         if kind == "held" {
@@ -153,7 +153,7 @@ impl Ledger {
                 let is_whole =
                     !is_oversize && failure.text_member("verdict").is_empty() && !is_counted_by_the_queue;
                 let report = Some(HoldReport { seconds, outage, is_whole });
-                self.check_held(
+                self.check_hold(
                     &HeldMessage { n: send.n, retries, attempt, error_type, call, report },
                     send.at,
                 )
@@ -177,10 +177,10 @@ impl Ledger {
                 None => None,
             };
         } else {
-            let said = |answer: &&CallAnswer| {
+            let said = |answer: &&CallResponse| {
                 (answer.error_type, answer.kind, answer.after) == (error_type, kind, failure.retry_after())
             };
-            if calls().any(|answer| said(&answer) && !self.is_not_now(answer)) {
+            if calls().any(|answer| said(&answer) && !self.means_not_now(answer)) {
                 reason = Some(HandOffReason::Answered);
                 self.check_attempt_spent(send.n)?;
             } else if calls().any(|answer| said(&answer)) {
@@ -189,7 +189,7 @@ impl Ledger {
         }
         let reason = match (kind, error_type) {
             _ if let Some(reason) = reason => reason,
-            ("transient", "Timeout") if !self.is_not_now_if_cut_off() => {
+            ("transient", "Timeout") if !self.cut_off_means_not_now() => {
                 self.check_attempt_spent(send.n)?;
                 HandOffReason::CutOff(delivery.to_owned())
             }
@@ -214,7 +214,7 @@ impl Ledger {
         let mut calls =
             self.subjects[n].answers.iter().filter(|answer| answer.invocation == self.current_invocation);
         match (calls.next().and_then(|answer| answer.outcome.as_ref()), calls.next()) {
-            (Some(call), None) if is_one => self.check_spent(call),
+            (Some(call), None) if is_one => self.check_may_spend_attempt(call),
             _ => Ok(()),
         }
     }
@@ -240,7 +240,7 @@ impl Ledger {
     fn check_refusal(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         self.check_unchanged(send)?;
         self.check_attributes_kept(send, "Failure")?;
-        let ExpectedEnd::Invalid(code) = self.expected_end(send.n) else {
+        let ExpectedOutcome::Invalid(code) = self.expected_outcome(send.n) else {
             return Err("it is valid".to_owned());
         };
         let failure = StatedFailure::from_attributes(&send.content.attributes);
@@ -250,7 +250,7 @@ impl Ledger {
 
     fn check_resend(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         let follows = self.explain_resend(send, || self.cases_newest_first(send.n))?;
-        self.check_follow_up(send, &follows)
+        self.check_same_delay(send, &follows)
     }
 
     /// Returns the cases that explain a re-send.
@@ -260,7 +260,7 @@ impl Ledger {
         cases: impl Fn() -> C,
     ) -> Result<ResendExplanation, BrokenInvariant> {
         let body = send.body.ok_or("its body cannot be read")?;
-        if self.expected_end(send.n) != ExpectedEnd::Handled {
+        if self.expected_outcome(send.n) != ExpectedOutcome::Handled {
             return Err("it is invalid, and must not be retried".to_owned());
         }
         if !self.subjects[send.n].body.as_ref().is_some_and(|sent| body.keeps_content_of(sent)) {
@@ -271,7 +271,7 @@ impl Ledger {
         let (numbers, mut waits): (Vec<_>, Vec<_>) = cases()
             .enumerate()
             .filter(|(_, case)| {
-                case.was_first_sent_as(body) && self.check_resend_from_case(case, body, send).is_ok()
+                case.matches_first_sent_time(body) && self.check_resend_from_case(case, body, send).is_ok()
             })
             .map(|(number, case)| (number, (case.retry_key(), waited(case))))
             .unzip();
@@ -289,7 +289,7 @@ impl Ledger {
         Ok(ResendExplanation { cases: numbers, attempt: body.retries.attempt, waits })
     }
 
-    pub(super) fn check_follow_up(
+    pub(super) fn check_same_delay(
         &mut self,
         send: Send<'_>,
         follows: &ResendExplanation,
@@ -314,7 +314,7 @@ impl Ledger {
         let failure = StatedFailure::from_attributes(&send.content.attributes).ok_or("without a verdict")?;
         failure.check_size(self.subjects[send.n].is_oversize())?;
         let code = failure.text_member("verdict");
-        if let ExpectedEnd::Invalid(expected) = self.expected_end(send.n) {
+        if let ExpectedOutcome::Invalid(expected) = self.expected_outcome(send.n) {
             self.check_unchanged(send)?;
             return if code == expected {
                 Ok(())
@@ -347,7 +347,7 @@ impl Ledger {
         let copies = &subject.copies[QueuePlace::Annotation as usize];
         let mut candidates = copies.iter().filter(|copy| copy.receives > 0 && copy.body_hash == send.hash);
         let whole = !subject.is_oversize();
-        if candidates.any(|copy| explains_copy(copy, error_type, details, &record, whole)) {
+        if candidates.any(|copy| follows_from_copy(copy, error_type, details, &record, whole)) {
             Ok(())
         } else {
             Err(format!("{error_type}, {details:?} and {record} do not follow"))
@@ -418,9 +418,9 @@ impl Ledger {
 }
 
 /// Returns true if the final record follows from this copy. `whole` is true if nothing was omitted for lack of room.
-fn explains_copy(copy: &Copy, error_type: &str, details: &str, record: &Value, whole: bool) -> bool {
+fn follows_from_copy(copy: &Copy, error_type: &str, details: &str, record: &Value, whole: bool) -> bool {
     let failure = copy.trusted_failure().filter(|failure| !failure.text_member("verdict").is_empty());
-    let came_back = failure.is_some_and(StatedFailure::new_generation);
+    let came_back = failure.is_some_and(StatedFailure::starts_new_generation);
     let before = failure.and_then(StatedFailure::generation_before);
     let of_its_time = |retries: &RetryMembers| match failure {
         _ if came_back => retries.for_next_generation(before),

@@ -14,7 +14,7 @@ use super::copies::{Copy, StatedFailure};
 use super::oracle::NOT_CALLED;
 use super::{Actor, BrokenInvariant, Ledger, QueuePlace};
 use crate::knobs::TracingKnobs;
-use crate::messages::{ExpectedEnd, message_number};
+use crate::messages::{ExpectedOutcome, message_number};
 
 /// The spans so far. A message has no spans if its producer's span is not sampled.
 #[derive(Default)]
@@ -137,7 +137,7 @@ impl Ledger {
     }
 
     /// Records and checks spans of the current invocation.
-    pub fn enter_spans(&mut self, spans: &[Span], dropped: u64) {
+    pub fn record_spans(&mut self, spans: &[Span], dropped: u64) {
         if dropped > 0 {
             self.report_violation(format!("{dropped} spans were dropped for lack of room"));
         }
@@ -200,7 +200,7 @@ impl Ledger {
                 "it is not the attempt of its calls {calls:?}, whose parents are {parents:?}"
             ));
         }
-        let by_receives = self.knobs.is_visibility();
+        let by_receives = self.knobs.uses_visibility();
         // Absent if the message was held on the previous receive, or its process died.
         let of_receive = self.spans.attempt_by_receive.get(&(id.clone(), receive_count.saturating_sub(1)));
         let last = match of_receive {
@@ -292,7 +292,7 @@ impl Ledger {
         let subject = &self.subjects[n];
         // A document for which there is too little room keeps only its essential members.
         if self.knobs.tracing.is_none()
-            || self.expected_end(n) != ExpectedEnd::Handled
+            || self.expected_outcome(n) != ExpectedOutcome::Handled
             || subject.is_oversize()
         {
             return Ok(());
@@ -311,9 +311,9 @@ impl Ledger {
                 records.iter().any(|record| record.last_attempt(QueuePlace::Final) == carried)
             }
             Actor::MessageProcessor => delivered
-                .any(|from| (of_one.is_empty() || from.id == of_one) && self.may_leave(from, carried)),
+                .any(|from| (of_one.is_empty() || from.id == of_one) && self.can_result_in(from, carried)),
             Actor::FailedMessageProcessor | Actor::Annotator => {
-                delivered.any(|from| from.last == carried && self.is_decided(from))
+                delivered.any(|from| from.last == carried && self.has_required_decision_span(from))
             }
             Actor::Producer | Actor::Console | Actor::Lambda | Actor::AsyncRetryHandler => true,
         };
@@ -321,7 +321,7 @@ impl Ledger {
     }
 
     /// Returns true if a failed delivery can result in a message with this last attempt.
-    fn may_leave(&self, from: &TracedDelivery, carried: Option<SpanContext>) -> bool {
+    fn can_result_in(&self, from: &TracedDelivery, carried: Option<SpanContext>) -> bool {
         let TracedDelivery { last, calls, parents, attempts, .. } = from;
         if !attempts.is_empty() {
             return carried.is_some_and(|carried| attempts.contains(&carried));
@@ -340,7 +340,7 @@ impl Ledger {
 
     /// Returns true if the decision has a span or needs none. A decision after a failed call needs a span, and so does
     /// a final record.
-    fn is_decided(&self, from: &TracedDelivery) -> bool {
+    fn has_required_decision_span(&self, from: &TracedDelivery) -> bool {
         let TracedDelivery { subject: n, place, copy, last, has_decision, .. } = from;
         let is_recorded = match last {
             Some(last) => last.is_sampled,

@@ -30,7 +30,7 @@ fn split_document(header: &str) -> Option<(&str, Attribute)> {
     let (before, value) = header.rsplit_once(";Redeliver=").filter(|(before, _)| !before.is_empty())?;
     let document = String::from_utf8(URL_SAFE_NO_PAD.decode(value).ok()?).ok()?;
     let attributes = Attributes::from([("Failure".to_owned(), Attribute::string(document))]);
-    let mut document = arrivals::own_failure(&attributes)?;
+    let mut document = arrivals::valid_failure(&attributes)?;
     document.remove("folded_attributes");
     Some((before, Attribute::string(serde_json::Value::from(document).to_string())))
 }

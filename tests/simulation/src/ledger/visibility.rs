@@ -3,13 +3,13 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::calls::CallAnswer;
+use super::calls::CallResponse;
 use super::copies::StatedFailure;
 use super::last_call::RetryDelays;
 use super::oracle::RetryKey;
 use super::sends::{Send, check_no_delay};
 use super::{Actor, BrokenInvariant, Ledger, QueuePlace};
-use crate::messages::ExpectedEnd;
+use crate::messages::ExpectedOutcome;
 use crate::policy::{CallOutcome, Class, DELAY_SECONDS_MAX, TargetDelay};
 
 impl Ledger {
@@ -28,13 +28,13 @@ impl Ledger {
         let copy = self.find_copy(id)?.clone();
         let (n, ..) = self.copies[id];
         let wrong = |why: String| format!("{actor:?} hid message {n} in {place:?} for {seconds} s: {why}");
-        if (actor, place) != (Actor::MessageProcessor, QueuePlace::Source) || !self.knobs.is_visibility() {
+        if (actor, place) != (Actor::MessageProcessor, QueuePlace::Source) || !self.knobs.uses_visibility() {
             return Err(wrong("no visibility change is expected there".to_owned()));
         }
-        if self.expected_end(n) != ExpectedEnd::Handled {
+        if self.expected_outcome(n) != ExpectedOutcome::Handled {
             return Err(wrong("it is invalid".to_owned()));
         }
-        if !self.current_work(n).is_some_and(|work| work.was_given()) {
+        if !self.current_work(n).is_some_and(|work| work.has_deliveries()) {
             return Err(wrong("its invocation did not receive it".to_owned()));
         }
         let retries = copy.retries.ok_or_else(|| wrong("its body cannot be read".to_owned()))?;
@@ -43,11 +43,11 @@ impl Ledger {
         let generation = retries.generation.unwrap_or(0);
         let current = self.current_invocation;
         let of_this_call =
-            |answer: &&CallAnswer| answer.invocation == current && answer.generation == generation;
+            |answer: &&CallResponse| answer.invocation == current && answer.generation == generation;
         let answers: Vec<_> = self.subjects[n].answers.iter().filter(of_this_call).cloned().collect();
         // A call that was cut off or not started has no answer. Its attempt can be any number that the queue has
         // counted.
-        let silent = (0..copy.receives).map(|attempt| CallAnswer {
+        let silent = (0..copy.receives).map(|attempt| CallResponse {
             invocation: current,
             generation,
             attempt,
@@ -91,14 +91,14 @@ impl Ledger {
     fn check_hiding(
         &self,
         n: usize,
-        answer: &CallAnswer,
+        answer: &CallResponse,
         receives: u32,
         seconds: u16,
         [sent_at, at]: [DateTime<Utc>; 2],
         limit: Option<DateTime<Utc>>,
     ) -> Result<u32, BrokenInvariant> {
         let policy = &self.knobs.policy;
-        let CallAnswer { attempt, kind, error_type, after, .. } = *answer;
+        let CallResponse { attempt, kind, error_type, after, .. } = *answer;
         let class = match kind {
             "" => policy.failure_class("transient", "Timeout"),
             _ => policy.failure_class(kind, error_type),
@@ -164,7 +164,7 @@ impl Ledger {
             && attempts > max_attempts
             && attempts < origin.receives
             && failure.first_sent_time().is_none_or(|sent_at| sent_at == origin.sent_at)
-            && failure.new_generation() == origin.came_back
+            && failure.starts_new_generation() == origin.came_back
             && failure.generation_before() == origin.recorded_generation
             && (self.subjects[send.n].is_oversize()
                 || failure.text_member("explanation")
@@ -186,7 +186,7 @@ impl Ledger {
         if failure.text_member("type") == "Redrive" {
             return self.check_unanswered(send, &failure, attempts);
         }
-        self.check_failure_of_call(send, &failure)?;
+        self.check_call_failure(send, &failure)?;
         let class = self.knobs.policy.failure_class(failure.text_member("kind"), failure.text_member("type"));
         let (max_attempts, whose) = self.max_attempts(send.n);
         let exhausted = attempts >= max_attempts;

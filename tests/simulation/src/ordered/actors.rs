@@ -17,7 +17,7 @@ use redeliver_core::message::ReceivedMessage;
 use redeliver_core::message::origin::Resenders;
 use redeliver_core::message::packing::Batch;
 use redeliver_core::message::schema::MessageSchema;
-use redeliver_core::polling::take_waiting;
+use redeliver_core::polling::take_waiting_records;
 use redeliver_core::ports::{
     Clock as _, Depth, EntryError, EntryOutcome, Function, Observer, Queue as _, QueueDepth, QueueSender,
     ReceiveOptions, UnreadableMessage, VisibilityControl,
@@ -30,7 +30,7 @@ use redeliver_embedded::EmbeddedQueue;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, SharedBreaker};
 
-use super::judge::{CallEnd, message_number_in_body};
+use super::judge::{CallResult, message_number_in_body};
 use super::knobs::{Fate, REVIEW_SECONDS_MAX};
 use super::{OrderedWorld, timestamp_seconds};
 use crate::event_source::run_until_death;
@@ -104,7 +104,7 @@ pub(super) async fn decide_on_blocked_groups(world: &OrderedWorld) {
             for GroupOutcome { group, unblocked, error } in groups {
                 world
                     .judge()
-                    .record_remark(world.clock.now(), &format!("{}: {unblocked}, {error:?}", group.group));
+                    .add_trace_line(world.clock.now(), &format!("{}: {unblocked}, {error:?}", group.group));
             }
         }
     }
@@ -114,7 +114,7 @@ pub(super) async fn decide_on_blocked_groups(world: &OrderedWorld) {
 struct JudgeBackup<'a>(&'a OrderedWorld);
 
 impl BackupWriter for JudgeBackup<'_> {
-    async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), DeadLetterError> {
+    async fn store_records(&mut self, records: &[DeadLetterRecord]) -> Result<(), DeadLetterError> {
         let numbers = records.iter().filter_map(|record| message_number_in_body(&record.message.body));
         numbers.for_each(|n| self.0.judge().record_backup(n));
         Ok(())
@@ -151,7 +151,7 @@ impl<F: Function, P: Fn(u64) -> F> OrderedMapping<'_, P> {
                 continue;
             }
             let (mut readable, unreadable) = self.make_some_unreadable(records);
-            take_waiting(&function, &mut readable, &unreadable);
+            take_waiting_records(&function, &mut readable, &unreadable);
             let lives = self.invoke_batch(&function, readable).await;
             self.world.judge().counts.crashes += u64::from(!lives);
             if !lives || self.world.fault_strikes(knobs.faults.replaced) {
@@ -240,7 +240,7 @@ impl Handler for OrderedTarget<'_> {
         let OrderedWorld { knobs, clock, .. } = self.world;
         let n = message_number_in_body(message.body).expect("the producer numbers each body");
         self.world.judge().begin_call(n, self.environment, clock.now());
-        let mut calling = OrderedCall { world: self.world, n, answer: CallEnd::CutOff };
+        let mut calling = OrderedCall { world: self.world, n, answer: CallResult::CutOff };
         clock.sleep(Duration::from_millis(1 + self.world.draw_up_to(20))).await;
         if self.world.fault_strikes(knobs.faults.slow) {
             clock.sleep(Duration::from_millis(self.world.draw_up_to(500 * knobs.function_seconds))).await;
@@ -251,7 +251,7 @@ impl Handler for OrderedTarget<'_> {
         }
         // The process might die while the response is in transit.
         self.world.cross_network().await;
-        calling.answer = if outcome.is_ok() { CallEnd::Success } else { CallEnd::Failure };
+        calling.answer = if outcome.is_ok() { CallResult::Success } else { CallResult::Failure };
         outcome
     }
 }
@@ -291,7 +291,7 @@ impl OrderedTarget<'_> {
 struct OrderedCall<'a> {
     world: &'a OrderedWorld,
     n: usize,
-    answer: CallEnd,
+    answer: CallResult,
 }
 
 impl Drop for OrderedCall<'_> {

@@ -22,7 +22,7 @@ const TRACE: usize = 80;
 
 /// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CallEnd {
+pub(super) enum CallResult {
     Success,
     Failure,
     /// The caller stopped waiting, or died.
@@ -96,7 +96,7 @@ struct JudgedMessage {
 #[derive(Clone, Default)]
 struct ReceiveState {
     environment: Option<u64>,
-    answer: Option<CallEnd>,
+    answer: Option<CallResult>,
     hidden_seconds: Option<u16>,
     spent_attempt: bool,
     /// True if the queue for blocked groups contains the message's notice.
@@ -167,7 +167,7 @@ impl Judge {
     /// Records and checks the start of a call.
     pub(super) fn begin_call(&mut self, n: usize, environment: u64, now: Timestamp) {
         self.counts.calls += 1;
-        self.record_remark(now, &format!("environment {environment} calls message {n}"));
+        self.add_trace_line(now, &format!("environment {environment} calls message {n}"));
         self.check_order(n, now);
         self.check_group_is_idle(n, now);
         self.check_calls(n, now);
@@ -192,13 +192,13 @@ impl Judge {
     }
 
     /// Records the end of a call.
-    pub(super) fn end_call(&mut self, n: usize, answer: CallEnd, now: Timestamp) {
-        self.record_remark(now, &format!("message {n}: {answer:?}"));
+    pub(super) fn end_call(&mut self, n: usize, answer: CallResult, now: Timestamp) {
+        self.add_trace_line(now, &format!("message {n}: {answer:?}"));
         let group = self.knobs.messages[n].group;
         self.groups[group].running = None;
         let message = &mut self.messages[n];
         message.receive.answer = Some(answer);
-        if answer != CallEnd::Success {
+        if answer != CallResult::Success {
             message.first_failed_at.get_or_insert(now);
         }
     }
@@ -208,7 +208,7 @@ impl Judge {
         let Event::RetryScheduled { message_id, spends_attempt, delay_seconds, .. } = event else { return };
         let Some(n) = number_in_id(message_id) else { return };
         let delay = u64::from(delay_seconds.get());
-        self.record_remark(
+        self.add_trace_line(
             now,
             &format!("message {n}: retry in {delay} s, spends an attempt: {spends_attempt}"),
         );
@@ -243,7 +243,7 @@ impl Judge {
     pub(super) fn record_unreadable(&mut self, sqs_message_id: &str, now: Timestamp) {
         self.counts.unreadable += 1;
         if let Some(n) = self.numbers.get(sqs_message_id) {
-            self.record_remark(now, &format!("message {n} cannot be read"));
+            self.add_trace_line(now, &format!("message {n} cannot be read"));
         }
     }
 
@@ -255,7 +255,7 @@ impl Judge {
         if let ChangeKind::Sent(content) = what
             && let Some(n) = message_number_in_body(&content.body)
         {
-            self.record_remark(at, &format!("{}: message {n} sent", role.display_name()));
+            self.add_trace_line(at, &format!("{}: message {n} sent", role.display_name()));
             match role {
                 Role::Source => self.record_send(n, sqs_message_id, at),
                 Role::FinalDlq => self.messages[n].has_final_record = true,
@@ -282,7 +282,7 @@ impl Judge {
             return;
         }
         let Some(&n) = self.numbers.get(sqs_message_id) else { return };
-        self.record_remark(at, &format!("{}: message {n} {}", role.display_name(), describe_change(what)));
+        self.add_trace_line(at, &format!("{}: message {n} {}", role.display_name(), describe_change(what)));
         let message = &mut self.messages[n];
         match what {
             ChangeKind::Received { receive_count } if role == Role::Source => {
@@ -326,7 +326,7 @@ impl Judge {
     }
 
     /// Adds a line to the failure report.
-    pub(super) fn record_remark(&mut self, now: Timestamp, line: &str) {
+    pub(super) fn add_trace_line(&mut self, now: Timestamp, line: &str) {
         let line = format!("{:>12.3} {line}", (now - self.start).as_seconds_f64());
         line.hash(&mut self.digest);
         if self.trace.len() == TRACE {
@@ -336,7 +336,7 @@ impl Judge {
     }
 
     pub(super) fn report_violation(&mut self, now: Timestamp, rule: &str) {
-        self.record_remark(now, rule);
+        self.add_trace_line(now, rule);
         self.violation.get_or_insert_with(|| rule.to_owned());
     }
 
@@ -406,7 +406,7 @@ impl Judge {
 
     /// Checks that a message is given up only after a failed call, and not before the policy allows it.
     fn check_verdict(&mut self, n: usize, verdict: &str, now: Timestamp) {
-        self.record_remark(now, &format!("message {n}: {verdict}"));
+        self.add_trace_line(now, &format!("message {n}: {verdict}"));
         let OrderedKnobs { rules, batch_size, messages, .. } = &self.knobs;
         let (rules, is_counted_by_sqs, fate) = (*rules, *batch_size == 1, messages[n].fate);
         let JudgedMessage { receive_count, first_received_at, first_failed_at, calls_of, receive, .. } =
@@ -419,7 +419,7 @@ impl Judge {
         let attempts = if is_counted_by_sqs { *receive_count } else { calls };
         let since = if is_counted_by_sqs { first_received_at } else { first_failed_at };
         let age = since.map_or(0, |since| (now - since).num_seconds().unsigned_abs());
-        let has_failed = matches!(receive.answer, Some(CallEnd::Failure | CallEnd::CutOff));
+        let has_failed = matches!(receive.answer, Some(CallResult::Failure | CallResult::CutOff));
         let rule = match verdict {
             _ if !has_failed => format!("message {n} was given up ({verdict}) without a failed call"),
             "RETRY_ATTEMPT_EXCEEDED" if attempts <= rules.max_attempts => {
@@ -452,7 +452,7 @@ fn describe_change(what: &ChangeKind) -> String {
 }
 
 /// Returns the `metadata.message_id` of message `n`.
-pub(super) fn id(n: usize) -> String {
+pub(super) fn message_id(n: usize) -> String {
     format!("00000000-0000-4000-8000-{n:012x}")
 }
 

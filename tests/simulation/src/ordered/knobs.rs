@@ -116,7 +116,7 @@ impl OrderedRules {
 
     /// Returns the longest time that one environment spends on a message that fails forever.
     #[must_use]
-    pub fn span_seconds(&self) -> u64 {
+    pub fn retrying_seconds_max(&self) -> u64 {
         let by_attempts = u64::from(self.max_attempts + 1).saturating_mul(self.delay_seconds_max() + 60);
         by_attempts.min(self.max_age_seconds + self.delay_seconds_max())
     }
@@ -182,7 +182,7 @@ impl OrderedKnobs {
         let most = (0..self.groups).map(failing).max().unwrap_or(0);
         let person = if self.rules.blocks { 2 * REVIEW_SECONDS_MAX } else { 0 };
         // Two extra days cover an open circuit and the visibility timeouts that dead processes leave behind.
-        (most + 1) * (memories * self.rules.span_seconds() + person) + 2 * 86_400
+        (most + 1) * (memories * self.rules.retrying_seconds_max() + person) + 2 * 86_400
     }
 }
 

@@ -65,7 +65,7 @@ pub enum CallOutcome {
 impl CallOutcome {
     /// Returns true if the outcome spends no attempt.
     #[must_use]
-    pub fn is_not_now(self) -> bool {
+    pub fn means_not_now(self) -> bool {
         matches!(self, Self::Unavailable | Self::Refusal | Self::Later(_))
     }
 

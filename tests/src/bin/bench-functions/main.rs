@@ -55,7 +55,7 @@ async fn measure_subjects(
     let mut running: Vec<_> = subjects.iter().map(RunningSubject::new).collect();
     for _ in 0..starts {
         for subject in &mut running {
-            subject.start_again().await;
+            subject.restart().await;
         }
     }
     for _ in 0..rounds {

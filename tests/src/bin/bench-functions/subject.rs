@@ -11,7 +11,7 @@ use flate2::write::GzEncoder;
 use redeliver_tests::figures::{cpu_time, median, peak_memory};
 use redeliver_tests::full_batch::{RECORDS, first_deliveries, hand_offs, verdicts};
 use redeliver_tests::runtime_api::{InvocationOutcome, LambdaFunction};
-use redeliver_tests::runtimes::{self, LambdaProgram, built_functions};
+use redeliver_tests::runtimes::{self, LambdaProgram, built_functions_folder};
 use redeliver_tests::settings::{bundle_path, workspace_root};
 use redeliver_tests::sqs_stub::SqsStub;
 use serde_json::Value;
@@ -132,7 +132,7 @@ pub(crate) fn own_functions(stub: &SqsStub, wait_seconds: f64, batches: u32) -> 
 pub(crate) fn compiled_functions(stub: &SqsStub, batches: u32) -> [[BenchSubject; 2]; 2] {
     let new_subject = |name, program| own_function(stub, name, program, ("HANDLER", "idle"), batches);
     let java = || runtimes::java_program("functions.Idle::handle");
-    let go = built_functions("go").join("scripted");
+    let go = built_functions_folder("go").join("scripted");
     let alone = LambdaProgram { path: go.clone(), variables: Vec::new() };
     [
         [new_subject("Java, without the layer", java()), new_subject("Java, record", java().with_layer())],
@@ -171,7 +171,7 @@ impl<'a> RunningSubject<'a> {
     }
 
     /// Starts a new process for the program, invokes it once, and keeps the process for the next measurements.
-    pub(crate) async fn start_again(&mut self) {
+    pub(crate) async fn restart(&mut self) {
         self.function = self.subject.to_function();
         let start = now();
         self.invoke_once().await;
@@ -180,7 +180,7 @@ impl<'a> RunningSubject<'a> {
 
     /// Invokes the program with all batches of a round.
     pub(crate) async fn invoke_round(&mut self, stub: &SqsStub) {
-        let _of_others = stub.take_requests();
+        let _of_others = stub.take_request_counts();
         let per_batch = |time: Duration| milliseconds(time) / f64::from(self.subject.batches);
         let (cpu, start) = (self.cpu_time().await, now());
         for _ in 0..self.subject.batches {
@@ -188,7 +188,7 @@ impl<'a> RunningSubject<'a> {
         }
         self.wall.push(per_batch(start.elapsed()));
         self.cpu.push(per_batch(self.cpu_time().await - cpu));
-        self.requests += stub.take_requests().values().sum::<u64>();
+        self.requests += stub.take_request_counts().values().sum::<u64>();
     }
 
     /// Returns the cost so far.

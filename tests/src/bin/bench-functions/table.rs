@@ -26,7 +26,7 @@ pub(crate) fn print_table(costs: &[Costs]) {
             costs.start,
             costs.cpu,
             costs.wall,
-            size_mebibytes(costs),
+            peak_memory_mib(costs),
             costs.requests_per_message,
             plain,
             compressed
@@ -55,7 +55,7 @@ pub(crate) fn print_own_functions(languages: &[Vec<Costs>], waiting: &[Costs]) {
         println!("{name:<40}{start:>10.1}{cpu:>12.3}{wall:>13.3}{peak:>9.1}");
     };
     for costs in languages.iter().flatten() {
-        row(costs.name, costs.start, costs.cpu / messages, costs.wall / messages, size_mebibytes(costs));
+        row(costs.name, costs.start, costs.cpu / messages, costs.wall / messages, peak_memory_mib(costs));
     }
     let pairs = languages
         .iter()
@@ -69,7 +69,7 @@ pub(crate) fn print_own_functions(languages: &[Vec<Costs>], waiting: &[Costs]) {
             costs.start - without.start,
             cpu / messages,
             wall / messages,
-            size_mebibytes(costs),
+            peak_memory_mib(costs),
         );
     }
     println!("\n{:<40}{:>13}{:>22}", "a call that waits 0.3 s", "ms per batch", "dollars per million");
@@ -87,9 +87,9 @@ fn dollars_per_million(batch_seconds: f64) -> f64 {
 }
 
 fn cost_ratios(a: &Costs, b: &Costs) -> [f64; 4] {
-    [a.start / b.start, a.cpu / b.cpu, a.wall / b.wall, size_mebibytes(a) / size_mebibytes(b)]
+    [a.start / b.start, a.cpu / b.cpu, a.wall / b.wall, peak_memory_mib(a) / peak_memory_mib(b)]
 }
 
-fn size_mebibytes(costs: &Costs) -> f64 {
+fn peak_memory_mib(costs: &Costs) -> f64 {
     costs.peak_memory_bytes as f64 / 1024.0 / 1024.0
 }

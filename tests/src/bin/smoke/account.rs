@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use aws_config::{BehaviorVersion, Region};
 use redeliver_tests::deployment::{Cdk, Cloud};
-use redeliver_tests::settings::{tested_program, venv_file, workspace_root};
+use redeliver_tests::settings::{debug_binary, venv_file, workspace_root};
 use redeliver_tests::sqs;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -77,7 +77,7 @@ impl SmokeAccount {
         context: &[String],
     ) -> Result<Option<String>, String> {
         let template = cdk.synthesize_template(app, context).await.map_err(|error| error.to_string())?;
-        let mut preflight = self.aws_command(&tested_program("redeliver"));
+        let mut preflight = self.aws_command(&debug_binary("redeliver"));
         preflight.args(["preflight", "--format", "json", "--stack", stack, "--template"]).arg(template);
         let printed = preflight.output().await.map_err(|error| format!("redeliver preflight: {error}"))?;
         let found: Value = serde_json::from_slice(&printed.stdout)

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 use account::{AccountIdentity, SmokeAccount};
 use report::SmokeReport;
-use scenarios::Smoke;
+use scenarios::SmokeTest;
 
 const APP: &str = "test/smoke-app.ts";
 
@@ -90,26 +90,26 @@ async fn smoke_test_account(
     if let Some(advice) = account.concurrency_shortage(cdk, prefix, APP, &context_arguments(prefix)).await? {
         println!("{advice}");
     }
-    if !arguments.yes && !ask_consent().await {
+    if !arguments.yes && !ask_for_consent().await {
         return Err("nothing was created".to_owned());
     }
     let mut report = SmokeReport::begin(prefix, &identity, account.is_emulated);
     tokio::select! {
-        done = deploy_and_try(cdk, account, prefix, &mut report) => {
+        done = deploy_and_test(cdk, account, prefix, &mut report) => {
             if let Err(error) = done {
-                report.add_failed("the run completes", error);
+                report.add_failure("the run completes", error);
             }
         }
-        _ = ctrl_c() => report.add_failed("the run completes", "interrupted".to_owned()),
+        _ = ctrl_c() => report.add_failure("the run completes", "interrupted".to_owned()),
     }
     take_down(cdk, account, prefix, &identity, &mut report).await;
     report.add_cost(cost::cost_in_dollars(&report));
     let path = report.write_files()?;
     println!("{}\nreport: {}", report.to_markdown(), path.display());
-    Ok(report.is_good())
+    Ok(report.has_passed())
 }
 
-async fn deploy_and_try(
+async fn deploy_and_test(
     cdk: &Cdk,
     account: &SmokeAccount,
     prefix: &str,
@@ -120,7 +120,7 @@ async fn deploy_and_try(
     let outputs: Outputs =
         cdk.deploy_app_stack(APP, &context_arguments(prefix)).await.map_err(|error| error.to_string())?;
     report.add_figure("deployment_seconds", report.elapsed_seconds() - started);
-    Smoke::new(account, prefix, &outputs).run_scenarios(report).await
+    SmokeTest::new(account, prefix, &outputs).run_scenarios(report).await
 }
 
 fn context_arguments(prefix: &str) -> Vec<String> {
@@ -142,11 +142,11 @@ async fn take_down(
         reported += &account.delete_stack(prefix).await.err().unwrap_or_default();
     }
     let left = match account.stack_status(prefix).await {
-        Ok(None) => return report.add_passed("nothing is left behind", String::new()),
+        Ok(None) => return report.add_pass("nothing is left behind", String::new()),
         Ok(Some(status)) => format!("the stack {prefix} is {status}"),
         Err(error) => format!("could not determine whether the stack {prefix} exists: {error}"),
     };
-    report.add_failed(
+    report.add_failure(
         "nothing is left behind",
         format!("{left}; run {}\n{reported}", describe_deletion(prefix, identity)),
     );
@@ -167,7 +167,7 @@ fn describe_plan(prefix: &str, AccountIdentity { account, user, region }: &Accou
 }
 
 /// Reads in a separate thread: tokio's own standard input would keep the program from exiting on Ctrl-C.
-async fn ask_consent() -> bool {
+async fn ask_for_consent() -> bool {
     println!("type yes to continue:");
     let (typed, answer) = oneshot::channel();
     thread::spawn(move || {

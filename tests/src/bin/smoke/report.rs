@@ -59,11 +59,11 @@ impl SmokeReport {
         to_seconds(epoch_millis() - self.began_millis)
     }
 
-    pub(crate) fn add_passed(&mut self, name: &'static str, details: String) {
+    pub(crate) fn add_pass(&mut self, name: &'static str, details: String) {
         self.add_result(name, SmokeOutcome::Passed, details);
     }
 
-    pub(crate) fn add_failed(&mut self, name: &'static str, details: String) {
+    pub(crate) fn add_failure(&mut self, name: &'static str, details: String) {
         self.add_result(name, SmokeOutcome::Failed, details);
     }
 
@@ -77,13 +77,13 @@ impl SmokeReport {
 
     pub(crate) fn add_check(&mut self, name: &'static str, found: Result<String, String>) {
         match found {
-            Ok(details) => self.add_passed(name, details),
-            Err(details) => self.add_failed(name, details),
+            Ok(details) => self.add_pass(name, details),
+            Err(details) => self.add_failure(name, details),
         }
     }
 
     fn add_result(&mut self, name: &'static str, outcome: SmokeOutcome, details: String) {
-        eprintln!("{}: {name}{}{details}", outcome.word(), if details.is_empty() { "" } else { ": " });
+        eprintln!("{}: {name}{}{details}", outcome.label(), if details.is_empty() { "" } else { ": " });
         self.checks.push(Check { name, outcome, details });
     }
 
@@ -96,7 +96,7 @@ impl SmokeReport {
         self.add_figure("seconds_in_all", self.elapsed_seconds());
     }
 
-    pub(crate) fn is_good(&self) -> bool {
+    pub(crate) fn has_passed(&self) -> bool {
         self.checks.iter().all(|check| check.outcome != SmokeOutcome::Failed)
     }
 
@@ -108,7 +108,7 @@ impl SmokeReport {
         );
         for Check { name, outcome, details } in &self.checks {
             let details = details.replace('|', "\\|").replace('\n', " ");
-            writeln!(page, "| {} | {name} | {details} |", outcome.word())
+            writeln!(page, "| {} | {name} | {details} |", outcome.label())
                 .expect("writing to a String succeeds");
         }
         page += "\n| figure | |\n| --- | --- |\n";
@@ -133,7 +133,7 @@ impl SmokeReport {
 }
 
 impl SmokeOutcome {
-    fn word(self) -> &'static str {
+    fn label(self) -> &'static str {
         match self {
             Self::Passed => "passed",
             Self::Failed => "FAILED",

@@ -6,7 +6,7 @@ use std::time::Duration;
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_sqs::types::{Message, MessageAttributeValue, MessageSystemAttributeName as System};
 use redeliver_tests::deployment::Outputs;
-use redeliver_tests::settings::{epoch_millis, target_dir, tested_program};
+use redeliver_tests::settings::{debug_binary, epoch_millis, target_dir};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::sleep;
@@ -21,7 +21,7 @@ const ALARM_PATIENCE_SECONDS: u32 = 1200;
 const HIDDEN_SECONDS: i32 = 5;
 const ALARM: &str = "final-dlq-not-empty";
 
-pub(crate) struct Smoke<'a> {
+pub(crate) struct SmokeTest<'a> {
     account: &'a SmokeAccount,
     prefix: &'a str,
     outputs: &'a Outputs,
@@ -44,7 +44,7 @@ const EXHAUSTED: &str = "00000003-5a0c-4000-8000-000000000000";
 const PERMANENT: &str = "00000004-5a0c-4000-8000-000000000000";
 const INVALID: &str = "not a message";
 
-impl<'a> Smoke<'a> {
+impl<'a> SmokeTest<'a> {
     pub(crate) fn new(account: &'a SmokeAccount, prefix: &'a str, outputs: &'a Outputs) -> Self {
         Self { account, prefix, outputs, calls: Vec::new() }
     }
@@ -61,7 +61,7 @@ impl<'a> Smoke<'a> {
         let recovered = self.wait_until_called("recovers", |call| call.id == RECOVERS && call.ok).await;
         report.add_check("a message that fails twice is processed", recovered);
         self.report_figures(sent_at, report);
-        let explained = self.wait_until_explained().await;
+        let explained = self.wait_for_dead_letters().await;
         report
             .add_check("exhausted, permanent and invalid messages are explained in the final DLQ", explained);
         self.check_permanent_failure(report).await;
@@ -69,7 +69,7 @@ impl<'a> Smoke<'a> {
         self.check_alarm(report).await;
         let redriven = self.run_redrive().await;
         report.add_check("a redriven dead letter is processed", redriven);
-        let moved = self.move_by_sqs(report).await;
+        let moved = self.check_move_by_sqs(report).await;
         report.add_check("a message moved by SQS keeps its receive count, attributes and send time", moved);
         Ok(())
     }
@@ -144,7 +144,7 @@ impl<'a> Smoke<'a> {
         }
     }
 
-    async fn wait_until_explained(&self) -> Result<String, String> {
+    async fn wait_for_dead_letters(&self) -> Result<String, String> {
         let expected = BTreeMap::from([
             (EXHAUSTED, "RETRY_ATTEMPT_EXCEEDED"),
             (PERMANENT, "NON_RETRYABLE_ERROR"),
@@ -217,12 +217,12 @@ impl<'a> Smoke<'a> {
             return;
         }
         let began = report.elapsed_seconds();
-        let fired = self.wait_until_alarm().await;
+        let fired = self.wait_for_alarm().await;
         report.add_figure("seconds_to_the_alarm", report.elapsed_seconds() - began);
         report.add_check(name, fired);
     }
 
-    async fn wait_until_alarm(&self) -> Result<String, String> {
+    async fn wait_for_alarm(&self) -> Result<String, String> {
         for waited in (0..ALARM_PATIENCE_SECONDS).step_by(15) {
             let alarms = self.account.alarm_states(self.prefix).await?;
             let state =
@@ -243,7 +243,7 @@ impl<'a> Smoke<'a> {
     async fn run_redrive(&mut self) -> Result<String, String> {
         // The messages hidden by the last receive must be visible again.
         sleep(Duration::from_secs(u64::from(HIDDEN_SECONDS.unsigned_abs()))).await;
-        let mut command = self.account.aws_command(&tested_program("redeliver"));
+        let mut command = self.account.aws_command(&debug_binary("redeliver"));
         command.args(["redrive", "--prefix", self.prefix, "--ids", EXHAUSTED, "--apply"]);
         let journal = target_dir().join("smoke").join(format!("{}-{}", self.prefix, epoch_millis()));
         std::fs::create_dir_all(&journal).map_err(|error| format!("{}: {error}", journal.display()))?;
@@ -260,7 +260,7 @@ impl<'a> Smoke<'a> {
         .await
     }
 
-    async fn move_by_sqs(&self, report: &mut SmokeReport) -> Result<String, String> {
+    async fn check_move_by_sqs(&self, report: &mut SmokeReport) -> Result<String, String> {
         let (moving, moved) = (self.queue_url("Moving")?, self.queue_url("Moved")?);
         let attribute = MessageAttributeValue::builder().data_type("String").string_value("kept");
         let attribute = attribute.build().map_err(|error| error.to_string())?;

@@ -61,7 +61,7 @@ fn run_section(title: &str, packages: &[(&str, PathBuf)]) {
 }
 
 #[test]
-fn cli_examples_print_the_output_on_their_page() {
+fn cli_examples_print_the_output_shown_on_their_page() {
     for title in PLAIN {
         run_section(title, &[]);
     }
@@ -69,7 +69,7 @@ fn cli_examples_print_the_output_on_their_page() {
 
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
-fn python_examples_print_the_output_on_their_page() {
+fn python_examples_print_the_output_shown_on_their_page() {
     let venv = venv_file("bin").parent().expect("a folder in it").to_owned();
     for title in PYTHON {
         run_section(title, &[(".venv", venv.clone())]);
@@ -81,7 +81,7 @@ mod node {
 
     #[test]
     #[ignore = "needs Node.js: cargo xtask test"]
-    fn examples_print_the_output_on_their_page() {
+    fn examples_print_the_output_shown_on_their_page() {
         run_section(NODE, &[("node_modules", runtimes_folder().join("node_modules"))]);
     }
 }

@@ -1,12 +1,12 @@
 //! A function with AWS's own library for Go: its errors in the dead letters.
 
-use redeliver_tests::runtimes::built_functions;
+use redeliver_tests::runtimes::built_functions_folder;
 
 use super::*;
 
 #[test]
 #[ignore = "needs Go: cargo xtask test"]
-fn a_go_error_has_its_type_name_and_a_panic_its_location() {
+fn a_go_error_has_its_type_name_and_a_panic_has_its_location() {
     let text = |text: &str| text.to_owned();
     let at = |text: &str, line: u32| format!("{text} (at reasons (scripted/reasons.go:{line}))");
     let expected = [
@@ -24,6 +24,6 @@ fn a_go_error_has_its_type_name_and_a_panic_its_location() {
         ),
         ("exits", "Runtime.Exited", text("the function's process ended: exit status: 3")),
     ];
-    let exec = built_functions("go").join("scripted").display().to_string();
+    let exec = built_functions_folder("go").join("scripted").display().to_string();
     assert_causes(&exec, &[("HANDLER", "reasons")], &expected);
 }

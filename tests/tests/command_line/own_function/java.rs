@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use redeliver_tests::runtimes::{built_functions, native_client, runtimes_folder};
+use redeliver_tests::runtimes::{built_functions_folder, native_client, runtimes_folder};
 
 use super::*;
 
 /// Returns the command line for `--exec`.
-fn java_handler(handler: &str) -> String {
-    let folder = built_functions("java");
+fn java_command_line(handler: &str) -> String {
+    let folder = built_functions_folder("java");
     let class_path = format!("{0}/classes:{0}/lib/*", folder.display());
     let client = "com.amazonaws.services.lambda.runtime.api.client";
     let native = format!("-D{client}.runtimeapi.NativeClient.JNI={}", native_client().display());
@@ -48,7 +48,7 @@ fn a_java_exception_is_recorded_as_its_runtime_reports_it() {
         ),
         ("exits", "Runtime.Exited", none("the function's process ended: exit status: 3")),
     ];
-    assert_causes(&java_handler("functions.Reasons::handle"), &[], &expected);
+    assert_causes(&java_command_line("functions.Reasons::handle"), &[], &expected);
 }
 
 #[test]
@@ -63,14 +63,17 @@ fn the_documented_handler_runs() {
     assert!(file.contains(&indented), "{file}\nhas not\n{indented}");
     let place = "no funds (at functions.Charge.charge(Charge.java:17))".to_owned();
     let expected = [("fails", "functions.Charge$CardDeclined", place)];
-    assert_causes(&java_handler("functions.Charge::handle"), &[], &expected);
+    assert_causes(&java_command_line("functions.Charge::handle"), &[], &expected);
 }
 
 #[test]
 #[ignore = "needs Java: cargo xtask test"]
 fn a_class_load_error_is_reported_before_any_send() {
-    let output =
-        OwnFunctionRun::new(&["throws"]).run_exec(&java_handler("functions.NeverLoads::handle"), &[], &[]);
+    let output = OwnFunctionRun::new(&["throws"]).run_exec(
+        &java_command_line("functions.NeverLoads::handle"),
+        &[],
+        &[],
+    );
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
     let stderr = stderr_text(&output);
     assert!(stderr.contains("java.lang.NumberFormatException: For input string: \"many\""), "{stderr}");

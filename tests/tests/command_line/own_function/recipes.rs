@@ -185,7 +185,7 @@ mod node {
 }
 
 #[test]
-fn the_page_links_every_recipe_and_shows_the_python_code() {
+fn the_page_links_to_every_recipe_and_shows_the_python_code() {
     let page = fs::read_to_string(workspace_root().join("docs/recipes.md")).expect("the page exists");
     for name in
         ["reason.py", "plain.py", "powertools.py", "reason.mjs", "plain.mjs", "powertools.mjs", "middy.mjs"]

@@ -100,7 +100,7 @@ fn attempt_number(event: &Value) -> u64 {
 }
 
 #[tokio::test]
-async fn a_function_that_fails_twice_is_reinvoked_with_its_payload_in_time() {
+async fn a_function_that_fails_twice_is_reinvoked_after_the_delay() {
     let setup = AsyncSetup::start(|event| attempt_number(event) < 2).await;
     let arn = format!("{ORDERS}:$LATEST");
     let payload = r#"{ "id":"7", "n":1e400, "é":"\u00e9" }"#;

@@ -128,7 +128,7 @@ fn trace_header(entry: &Value) -> &Value {
 }
 
 #[tokio::test]
-async fn a_final_record_with_ten_attributes_folds_three() {
+async fn three_of_ten_producer_attributes_are_folded_in_the_final_record() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     target.script_replies(&id(0), [Reply::Status(500); 3]);
     let value = |n: usize| text_attribute("String", &"x".repeat(n + 1));

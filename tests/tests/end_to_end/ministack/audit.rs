@@ -6,7 +6,7 @@ use std::process::Stdio;
 use aws_sdk_sqs::primitives::Blob;
 use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::tested_program;
+use redeliver_tests::settings::debug_binary;
 use redeliver_tests::sqs::REGION;
 use redeliver_tests::topology::TestTopology;
 use serde_json::{Value, json};
@@ -87,7 +87,7 @@ async fn fill_dlq(topology: &TestTopology) {
 }
 
 fn redeliver_command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(tested_program("redeliver"));
+    let mut command = Command::new(debug_binary("redeliver"));
     command.args(arguments).args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
     command.env_clear().stdin(Stdio::null()).kill_on_drop(true);
     command

@@ -12,7 +12,7 @@ use std::time::Duration;
 use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
 use axum::Router;
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::{PATIENCE, tested_program};
+use redeliver_tests::settings::{PATIENCE, debug_binary};
 use redeliver_tests::sqs::{REGION, unique_name};
 use redeliver_tests::topology::TestTopology;
 use redeliver_tests::wire::serve_router;
@@ -113,7 +113,7 @@ impl RunningConsole {
     }
 
     fn command(endpoint_url: &str, folder: &Path, more: &[&str]) -> Command {
-        let mut command = Command::new(tested_program("redeliver"));
+        let mut command = Command::new(debug_binary("redeliver"));
         command.args(["console", "--endpoint-url", endpoint_url, "--region", REGION]);
         command.arg("--folder").arg(folder).args(more);
         command.env_clear().env("XDG_RUNTIME_DIR", folder);
@@ -151,7 +151,7 @@ struct Visitor {
 }
 
 impl Visitor {
-    async fn enter(console: &RunningConsole) -> Self {
+    async fn sign_in(console: &RunningConsole) -> Self {
         let client = Client::builder().redirect(Policy::none()).build().unwrap();
         let entered = client.get(&console.link).send().await.unwrap();
         let start_page = entered.headers()[LOCATION].to_str().unwrap();
@@ -161,7 +161,7 @@ impl Visitor {
         Self { client, cookie: cookie.split(';').next().unwrap().to_owned() }
     }
 
-    async fn answer(
+    async fn send_request(
         &self,
         method: Method,
         url: String,
@@ -186,7 +186,7 @@ async fn a_console_serves_and_obeys_only_its_owner() {
     let topology = console_topology().await;
     fill_dlq(&topology, &[1]).await;
     let console = RunningConsole::start(&topology, &new_folder(), &[]).await;
-    let visitor = Visitor::enter(&console).await;
+    let visitor = Visitor::sign_in(&console).await;
     let cookie = (COOKIE, visitor.cookie.as_str());
     let origin = console.origin();
     let own = (ORIGIN, origin.as_str());
@@ -194,7 +194,7 @@ async fn a_console_serves_and_obeys_only_its_owner() {
     let plans = || console.url("/0/plans");
     let look = || console.url("/0/refresh");
 
-    let (status, _) = visitor.answer(Method::GET, page(), std::slice::from_ref(&cookie)).await;
+    let (status, _) = visitor.send_request(Method::GET, page(), std::slice::from_ref(&cookie)).await;
     assert_eq!(status, StatusCode::OK);
     for (method, url, headers, expected, words) in [
         (Method::GET, page(), vec![], StatusCode::UNAUTHORIZED, "the link with its token"),
@@ -261,14 +261,14 @@ async fn a_console_serves_and_obeys_only_its_owner() {
     ] {
         // The letters are read in the background.
         while visitor
-            .answer(Method::GET, page(), std::slice::from_ref(&cookie))
+            .send_request(Method::GET, page(), std::slice::from_ref(&cookie))
             .await
             .1
             .contains("letters/live")
         {
             sleep(Duration::from_millis(50)).await;
         }
-        let (status, text) = visitor.answer(method, url.clone(), &headers).await;
+        let (status, text) = visitor.send_request(method, url.clone(), &headers).await;
         assert_eq!(status, expected, "{url} {headers:?}: {text}");
         assert!(text.contains(words), "{url} {headers:?}: {text}");
         assert!(!text.contains(&id(1)), "{url} {headers:?}: {text}");
@@ -281,9 +281,9 @@ async fn a_terminated_console_returns_the_messages_it_was_reading() {
     let topology = console_topology().await;
     fill_dlq(&topology, &(0..500).collect::<Vec<_>>()).await;
     let mut console = RunningConsole::start(&topology, &new_folder(), &[]).await;
-    let visitor = Visitor::enter(&console).await;
+    let visitor = Visitor::sign_in(&console).await;
     let cookie = (COOKIE, visitor.cookie.as_str());
-    let _looks = visitor.answer(Method::GET, console.url("/0/letters"), &[cookie]).await;
+    let _looks = visitor.send_request(Method::GET, console.url("/0/letters"), &[cookie]).await;
     while topology.final_dlq.message_counts(&topology.client).await[1] == 0 {
         sleep(Duration::from_millis(5)).await;
     }
@@ -303,11 +303,12 @@ async fn a_console_with_ten_thousand_dead_letters_uses_40_mebibytes_at_most() {
     fill_dlq(&topology, &(0..COUNT).filter(|n| *n != LARGE_MESSAGE).collect::<Vec<_>>()).await;
     fill_dlq(&topology, &[LARGE_MESSAGE]).await;
     let console = RunningConsole::start(&topology, &new_folder(), &[]).await;
-    let visitor = Visitor::enter(&console).await;
+    let visitor = Visitor::sign_in(&console).await;
     let cookie = (COOKIE, visitor.cookie.as_str());
     let mut most = 0;
     let mut page = async |path: &str| {
-        let page = visitor.answer(Method::GET, console.url(path), std::slice::from_ref(&cookie)).await.1;
+        let page =
+            visitor.send_request(Method::GET, console.url(path), std::slice::from_ref(&cookie)).await.1;
         most = most.max(console.allocated_kibibytes());
         page
     };
@@ -324,12 +325,12 @@ async fn a_console_with_ten_thousand_dead_letters_uses_40_mebibytes_at_most() {
 
 /// Returns the error message on the dead letters page.
 async fn page_alert(console: &RunningConsole) -> String {
-    let visitor = Visitor::enter(console).await;
+    let visitor = Visitor::sign_in(console).await;
     let cookie = (COOKIE, visitor.cookie.as_str());
     let alert = async {
         loop {
             let url = console.url("/0/letters");
-            let (status, text) = visitor.answer(Method::GET, url, std::slice::from_ref(&cookie)).await;
+            let (status, text) = visitor.send_request(Method::GET, url, std::slice::from_ref(&cookie)).await;
             assert_eq!(status, StatusCode::OK);
             if let Some((_, rest)) = text.split_once("role=\"alert\">") {
                 return rest.split('<').next().unwrap().to_owned();
@@ -359,8 +360,8 @@ async fn a_console_page_reports_expired_credentials_and_throttling() {
         // The console opens both queues on startup; after that, every request fails.
         let answers = Arc::new(AtomicU32::new(0));
         let answer = async move || match answers.fetch_add(1, Ordering::Relaxed) {
-            0 => (StatusCode::OK, cookie_attributes("orders-final-dlq")),
-            1 => (StatusCode::OK, cookie_attributes("orders")),
+            0 => (StatusCode::OK, queue_attributes("orders-final-dlq")),
+            1 => (StatusCode::OK, queue_attributes("orders")),
             _ => (
                 StatusCode::from_u16(status).unwrap(),
                 json!({ "__type": code, "message": code }).to_string(),
@@ -376,6 +377,6 @@ async fn a_console_page_reports_expired_credentials_and_throttling() {
     }
 }
 
-fn cookie_attributes(name: &str) -> String {
+fn queue_attributes(name: &str) -> String {
     json!({ "Attributes": { "QueueArn": format!("arn:aws:sqs:{REGION}:000000000000:{name}") } }).to_string()
 }

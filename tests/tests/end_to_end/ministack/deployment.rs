@@ -16,7 +16,7 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock as _;
 use redeliver_tests::deployment::{Cloud, Outputs, local_context};
 use redeliver_tests::http_target::{HttpTargetServer, Reply};
-use redeliver_tests::settings::{tested_program, venv_file, workspace_root};
+use redeliver_tests::settings::{debug_binary, venv_file, workspace_root};
 use redeliver_tests::topology::QUICK_POLICY;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
@@ -26,11 +26,11 @@ use super::{id, test_message};
 
 /// Sends and receives with boto3, which shares no code with redeliver.
 async fn run_boto3(cloud: &Cloud, arguments: &[&str], input: &[String]) -> Vec<String> {
-    boto3_script(cloud, "boto3_queue.py", arguments, input).await
+    run_boto3_script(cloud, "boto3_queue.py", arguments, input).await
 }
 
 /// Returns the output lines of a script in `tests/support`.
-async fn boto3_script(cloud: &Cloud, script: &str, arguments: &[&str], input: &[String]) -> Vec<String> {
+async fn run_boto3_script(cloud: &Cloud, script: &str, arguments: &[&str], input: &[String]) -> Vec<String> {
     let mut client = Command::new(venv_file("bin/python"))
         .arg(workspace_root().join("tests/support").join(script))
         .args(arguments)
@@ -57,7 +57,7 @@ fn summarize_record(record: &str) -> (String, String, String, Value) {
 
 /// Returns the output of `redeliver status --stage prod`.
 async fn query_status(cloud: &Cloud) -> Value {
-    let mut command = Command::new(tested_program("redeliver"));
+    let mut command = Command::new(debug_binary("redeliver"));
     command
         .args(["status", "--stage", "prod", "--format", "json"])
         .env_clear()
@@ -71,7 +71,7 @@ async fn query_status(cloud: &Cloud) -> Value {
 /// function's.
 async fn assert_outage_status(cloud: &Cloud) {
     let write_metric = async |function: &str, metric: &str| {
-        boto3_script(cloud, "boto3_metric.py", &[function, metric, "1"], &[]).await
+        run_boto3_script(cloud, "boto3_metric.py", &[function, metric, "1"], &[]).await
     };
     write_metric("redeliver-prod-failed-message-processor", "CircuitOpen").await;
     write_metric("redeliver-prod-message-processor", "Held").await;
@@ -84,14 +84,14 @@ async fn assert_outage_status(cloud: &Cloud) {
     assert!(down_since > before - period && down_since <= SystemClock.now(), "{down_since}, {before}");
 }
 
-fn policy_file() -> String {
+fn policy_argument() -> String {
     let path = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("quick-policy.json");
     std::fs::write(&path, QUICK_POLICY).unwrap();
     format!("policy={}", path.display())
 }
 
 fn context_arguments(target: &HttpTargetServer, more: &[String]) -> Vec<String> {
-    let target = [format!("target={}", target.url()), policy_file()];
+    let target = [format!("target={}", target.url()), policy_argument()];
     [local_context().as_slice(), &target, more].concat()
 }
 

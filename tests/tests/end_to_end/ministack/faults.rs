@@ -69,8 +69,8 @@ async fn assert_no_loss_under_faults(strategy: &[(&'static str, &str)]) {
     for batch in bodies.chunks(10) {
         topology.send_all(batch).await;
     }
-    kill_in_turn(&running).await;
-    let sends = tap.end_faults();
+    kill_functions_in_turn(&running).await;
+    let sends = tap.stop_faults();
     topology.wait_until_settled(&running).await;
 
     assert!(sends >= 20, "each fault occurred several times: {sends} sends\n{}", running.full_log());
@@ -83,7 +83,7 @@ async fn assert_no_loss_under_faults(strategy: &[(&'static str, &str)]) {
     for n in 0..MESSAGES {
         let calls = target.requests_for(&id(n));
         let given_up: Vec<_> =
-            records.iter().filter(|record| record.text.contains(&given_up_text(n))).collect();
+            records.iter().filter(|record| record.text.contains(&body_marker(n))).collect();
         for call in &calls {
             let body: Value = serde_json::from_str(&call.body).unwrap();
             assert_eq!(body["data"], message_data(n), "message {n}");
@@ -119,12 +119,12 @@ fn message_data(n: u32) -> Value {
 }
 
 /// Returns a string that only the bodies of message `n` contain.
-fn given_up_text(n: u32) -> String {
+fn body_marker(n: u32) -> String {
     if message_fate(n) == "is no JSON" { format!("poison {n}") } else { id(n) }
 }
 
 /// Kills each function in turn if it is working, at the start or in the middle of an invocation.
-async fn kill_in_turn(running: &RunningTopology) {
+async fn kill_functions_in_turn(running: &RunningTopology) {
     for round in 0..ROUNDS {
         for mapping in running.mappings() {
             let kill = mapping.function().kill_mid_invocation(Duration::from_millis(10 * round));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::{tested_program, venv_file, workspace_root};
+use redeliver_tests::settings::{debug_binary, venv_file, workspace_root};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -34,7 +34,7 @@ async fn create_queues(emulator: &Ministack, account: &str, regions: &[&str]) {
 }
 
 async fn run_fleet(emulator: &Ministack, profiles: &PathBuf, arguments: &[&str]) -> Output {
-    let mut command = Command::new(tested_program("redeliver"));
+    let mut command = Command::new(debug_binary("redeliver"));
     command.arg("fleet").args(arguments).args(["--endpoint-url", &emulator.endpoint_url()]);
     command.env_clear().env("AWS_CONFIG_FILE", profiles).env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null");
     command.stdin(Stdio::null()).kill_on_drop(true).output().await.unwrap()
@@ -54,7 +54,7 @@ fn fleet_rows(fleet: &Value, account: &str, region: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn fleet_reports_every_dlq_of_two_accounts_with_its_problems() {
+async fn fleet_reports_every_dlq_in_two_accounts_with_its_problems() {
     let emulator = Ministack::with_all_services();
     for account in ACCOUNTS {
         create_queues(&emulator, account, &[PROBLEM_REGION, HEALTHY_REGION]).await;

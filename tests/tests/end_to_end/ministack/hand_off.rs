@@ -51,7 +51,7 @@ async fn a_hand_off_refused_with_500_is_reported_and_redriven() {
 }
 
 #[tokio::test]
-async fn a_failed_re_send_is_reported_and_repeated_once_the_queue_recovers() {
+async fn a_failed_resend_is_reported_and_retried_when_the_queue_recovers() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     let tap = Tap::start(&Ministack::shared().endpoint_url()).await;
     tap.fail_sends_to(&topology.source.url);
@@ -67,7 +67,7 @@ async fn a_failed_re_send_is_reported_and_repeated_once_the_queue_recovers() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(running.retrier.invocations()[0].failed.len(), 1, "{}", running.full_log());
-    tap.end_faults();
+    tap.stop_faults();
     topology.wait_until_settled(&running).await;
 
     assert_eq!(target.requests_for(&id(0)).len(), 2, "{}", running.full_log());
@@ -75,7 +75,7 @@ async fn a_failed_re_send_is_reported_and_repeated_once_the_queue_recovers() {
 }
 
 #[tokio::test]
-async fn a_final_record_that_cannot_be_sent_arrives_raw_by_redrive() {
+async fn a_message_whose_final_record_cannot_be_sent_is_redriven_unannotated() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     topology.send_batch(["poison".to_owned()]).await;
     let mut setup = TopologySetup { timeout: TIMEOUT, ..TopologySetup::for_http_target(target.url()) };

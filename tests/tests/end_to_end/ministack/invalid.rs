@@ -14,7 +14,7 @@ const SCHEMA: &str = "INVALID_MESSAGE_SCHEMA";
 /// Body, error type, and a part of the details.
 type InvalidCase = (String, &'static str, &'static str);
 
-fn metadata(members: &str) -> String {
+fn message_with_metadata(members: &str) -> String {
     format!(r#"{{"metadata":{{"message_id":"{}",{members}}},"data":{{}}}}"#, id(0))
 }
 
@@ -37,8 +37,8 @@ fn cases() -> Vec<InvalidCase> {
             FORMAT,
             "duplicate member",
         ),
-        (metadata(r#""own":1,"own":2"#), FORMAT, "duplicate member"),
-        (metadata(r#""m\u0065ssage_id":"2""#), FORMAT, "duplicate member"),
+        (message_with_metadata(r#""own":1,"own":2"#), FORMAT, "duplicate member"),
+        (message_with_metadata(r#""m\u0065ssage_id":"2""#), FORMAT, "duplicate member"),
         (
             format!(r#"{{"metadata":{{"message_id":"{id}"}},"data":{{"deep":{}}}}}"#, nested(127)),
             FORMAT,
@@ -51,10 +51,14 @@ fn cases() -> Vec<InvalidCase> {
         case(r#"{"metadata":{"message_id":7},"data":{}}"#, SCHEMA, "/metadata/message_id"),
         (format!(r#"{{"metadata":{{"message_id":"{id}"}}}}"#), SCHEMA, "data"),
         (format!(r#"{{"metadata":{{"message_id":"{id}"}},"data":[]}}"#), SCHEMA, "/data"),
-        (metadata(r#""retry_attempt":-1"#), SCHEMA, "/metadata/retry_attempt"),
-        (metadata(r#""retry_attempt":1.0"#), SCHEMA, "/metadata/retry_attempt"),
-        (metadata(r#""retry_attempt":99999999999999999999999"#), SCHEMA, "/metadata/retry_attempt"),
-        (metadata(r#""expires_at":"tomorrow""#), SCHEMA, "/metadata/expires_at"),
+        (message_with_metadata(r#""retry_attempt":-1"#), SCHEMA, "/metadata/retry_attempt"),
+        (message_with_metadata(r#""retry_attempt":1.0"#), SCHEMA, "/metadata/retry_attempt"),
+        (
+            message_with_metadata(r#""retry_attempt":99999999999999999999999"#),
+            SCHEMA,
+            "/metadata/retry_attempt",
+        ),
+        (message_with_metadata(r#""expires_at":"tomorrow""#), SCHEMA, "/metadata/expires_at"),
     ]
 }
 
@@ -101,7 +105,7 @@ async fn an_invalid_record_does_not_affect_the_rest_of_its_batch() {
 }
 
 #[tokio::test]
-async fn nesting_of_128_and_a_body_of_one_mebibyte_are_valid() {
+async fn a_nesting_depth_of_128_and_a_one_mebibyte_body_are_valid() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     let deep = format!("{}{}", "[".repeat(126), "]".repeat(126));
     let deep = format!(r#"{{"metadata":{{"message_id":"{}"}},"data":{{"deep":{deep}}}}}"#, id(0));

@@ -4,7 +4,7 @@
 use std::process::Stdio;
 
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::tested_program;
+use redeliver_tests::settings::debug_binary;
 use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -13,7 +13,7 @@ use super::{id, new_topology, test_message};
 
 /// Runs the program and returns the exit code, the standard output and the standard error.
 async fn run_redeliver(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::new(tested_program("redeliver"));
+    let mut command = Command::new(debug_binary("redeliver"));
     command.args(arguments).args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
     command.env_clear().stdin(Stdio::null()).kill_on_drop(true);
     let output = command.output().await.unwrap();
@@ -41,7 +41,7 @@ async fn a_queue_can_be_named_by_its_url_its_name_or_its_arn() {
 }
 
 #[tokio::test]
-async fn a_missing_queue_is_reported_and_nothing_changes() {
+async fn a_missing_message_is_reported_and_nothing_changes() {
     let topology = new_topology().await;
     let (dlq, source) = (topology.final_dlq.url.as_str(), topology.source.url.as_str());
     let request = topology.client.send_message().queue_url(dlq).message_body(test_message(1, &json!({})));
@@ -71,7 +71,7 @@ async fn a_missing_queue_is_reported_and_nothing_changes() {
 }
 
 #[tokio::test]
-async fn commands_work_without_sts_and_name_queues_before_changes() {
+async fn commands_work_without_sts_and_print_the_queues_before_any_change() {
     let topology = new_topology().await;
     let (dlq, source) = (&topology.final_dlq, &topology.source);
     let folder = tempfile::tempdir().unwrap();

@@ -104,7 +104,7 @@ async fn a_streamed_response_with_a_trailing_error_fails() {
 }
 
 #[tokio::test]
-async fn a_handler_load_error_reaches_lambda_as_its_runtime_reports_it() {
+async fn a_handler_load_error_reaches_lambda_unchanged() {
     let folder = runtimes_folder();
     for program in [python_program(&folder, "absent.handler"), node_program(&folder, "absent.handler")] {
         assert_native_error(program, "Runtime.ImportModuleError").await;
@@ -115,7 +115,7 @@ mod java_start {
     use redeliver_tests::runtimes::java_program;
 
     #[tokio::test]
-    async fn a_class_load_error_reaches_lambda_as_java_reports_it() {
+    async fn a_java_class_load_error_reaches_lambda_unchanged() {
         super::assert_native_error(
             java_program("functions.Absent::handle"),
             "java.lang.ClassNotFoundException",

@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::tested_program;
+use redeliver_tests::settings::debug_binary;
 use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -12,7 +12,7 @@ use super::status::run_boto3;
 
 /// Runs the program and returns the exit code and the report.
 async fn run_redeliver(emulator: &Ministack, arguments: &[&str]) -> (i32, Value) {
-    let mut command = Command::new(tested_program("redeliver"));
+    let mut command = Command::new(debug_binary("redeliver"));
     command.args(arguments).args(["--prefix", "orders", "--format", "json"]).env_clear();
     command.env("AWS_ENDPOINT_URL", emulator.endpoint_url()).env("AWS_REGION", REGION);
     command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");

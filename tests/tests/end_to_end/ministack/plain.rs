@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{final_records, message_attribute, new_topology};
 
 #[tokio::test]
-async fn a_plain_message_is_retried_unchanged_and_explained_at_the_end() {
+async fn plain_messages_are_retried_unchanged_and_dead_lettered_with_a_reason() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     let event = r#" {"detail":{"id":"o-17"},"n":1e400,"a":1,"a":2} "#;
     let refused = r#"{"specversion":"1.0","id":"e1","source":"/shop"}"#;

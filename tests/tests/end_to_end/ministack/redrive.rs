@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aws_sdk_sqs::types::{Message, MessageAttributeValue, SendMessageBatchRequestEntry};
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::tested_program;
+use redeliver_tests::settings::debug_binary;
 use redeliver_tests::sqs::{REGION, unique_name};
 use redeliver_tests::topology::TestTopology;
 use serde_json::{Value, json};
@@ -40,17 +40,17 @@ async fn put_dead_letters(topology: &TestTopology, count: u32) {
     }
 }
 
-pub(super) fn redrive(topology: &TestTopology, journal: &PathBuf, more: &[&str]) -> Command {
-    redrive_between(&topology.final_dlq.url, &topology.source.url, journal, more)
+pub(super) fn redrive_command(topology: &TestTopology, journal: &PathBuf, more: &[&str]) -> Command {
+    redrive_command_between(&topology.final_dlq.url, &topology.source.url, journal, more)
 }
 
-fn redrive_between(from: &str, to: &str, journal: &PathBuf, more: &[&str]) -> Command {
-    redrive_from(&["--queue", from], to, journal, more)
+fn redrive_command_between(from: &str, to: &str, journal: &PathBuf, more: &[&str]) -> Command {
+    redrive_command_from(&["--queue", from], to, journal, more)
 }
 
 /// Returns the command for a redrive of the dead letters from a queue or a file.
-pub(super) fn redrive_from(from: &[&str], to: &str, journal: &PathBuf, more: &[&str]) -> Command {
-    let mut command = Command::new(tested_program("redeliver"));
+pub(super) fn redrive_command_from(from: &[&str], to: &str, journal: &PathBuf, more: &[&str]) -> Command {
+    let mut command = Command::new(debug_binary("redeliver"));
     command.args(["redrive", "--format", "json"]);
     command.args(from).args(["--to", to]);
     command.args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
@@ -59,14 +59,14 @@ pub(super) fn redrive_from(from: &[&str], to: &str, journal: &PathBuf, more: &[&
     command
 }
 
-pub(super) async fn report(mut command: Command) -> (Option<i32>, Value) {
+pub(super) async fn run_and_parse_report(mut command: Command) -> (Option<i32>, Value) {
     let output = command.output().await.unwrap();
     let report = serde_json::from_slice(&output.stdout);
     let report = report.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
     (output.status.code(), report)
 }
 
-pub(super) fn journal() -> PathBuf {
+pub(super) fn new_journal_path() -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique_name("redrive-journal"));
     let _of_an_earlier_run = std::fs::remove_file(&path);
     path
@@ -113,15 +113,15 @@ async fn messages_sent_back(topology: &TestTopology) -> BTreeMap<String, (u32, M
 async fn a_dry_run_changes_nothing_and_an_apply_sends_everything_back_once() {
     let topology = new_topology().await;
     put_dead_letters(&topology, 120).await;
-    let journal = journal();
+    let journal = new_journal_path();
 
-    let (code, planned) = report(redrive(&topology, &journal, &[])).await;
+    let (code, planned) = run_and_parse_report(redrive_command(&topology, &journal, &[])).await;
     assert_eq!((code, &planned["planned"], &planned["complete"]), (Some(0), &json!(120), &json!(true)));
     assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [120, 0, 0], "given back");
     assert!(!journal.exists());
 
     let selected = ["--where", ".body.data.n < 100", "--watch", "0s", "--apply"];
-    let (code, done) = report(redrive(&topology, &journal, &selected)).await;
+    let (code, done) = run_and_parse_report(redrive_command(&topology, &journal, &selected)).await;
     assert_eq!((code, &done["sent"], &done["not_selected"]), (Some(0), &json!(100), &json!(20)), "{done}");
     assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [20, 0, 0]);
     let sent = messages_sent_back(&topology).await;
@@ -138,9 +138,9 @@ async fn the_next_redrive_finishes_a_killed_one() {
     const COUNT: u32 = 600;
     let topology = new_topology().await;
     put_dead_letters(&topology, COUNT).await;
-    let journal = journal();
+    let journal = new_journal_path();
 
-    let mut child = redrive(&topology, &journal, &["--apply", "--rate", "200"]).spawn().unwrap();
+    let mut child = redrive_command(&topology, &journal, &["--apply", "--rate", "200"]).spawn().unwrap();
     wait_until_under_way(&mut child, &journal).await;
     child.kill().await.unwrap();
     let left = entry_counts(&journal);
@@ -149,7 +149,8 @@ async fn the_next_redrive_finishes_a_killed_one() {
     assert!(visible > 0 && left["sent"] < COUNT, "killed in the middle: {visible} {left:?}");
 
     // Messages held by the killed run come back in two minutes; all others are sent now.
-    let (code, done) = report(redrive(&topology, &journal, &["--apply", "--watch", "0s"])).await;
+    let (code, done) =
+        run_and_parse_report(redrive_command(&topology, &journal, &["--apply", "--watch", "0s"])).await;
     assert_eq!(code, Some(4), "the report says that the queue was not read completely: {done}");
     assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [0, held, 0]);
     let sent = messages_sent_back(&topology).await;
@@ -169,9 +170,9 @@ async fn ctrl_c_ends_a_redrive_between_rounds_and_returns_messages() {
     const COUNT: u32 = 400;
     let topology = new_topology().await;
     put_dead_letters(&topology, COUNT).await;
-    let journal = journal();
+    let journal = new_journal_path();
 
-    let mut child = redrive(&topology, &journal, &["--apply", "--rate", "100"]).spawn().unwrap();
+    let mut child = redrive_command(&topology, &journal, &["--apply", "--rate", "100"]).spawn().unwrap();
     wait_until_under_way(&mut child, &journal).await;
     let pid = child.id().unwrap().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().await.unwrap().success());
@@ -180,7 +181,8 @@ async fn ctrl_c_ends_a_redrive_between_rounds_and_returns_messages() {
     let sent = entry_counts(&journal)["sent"];
     assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [u64::from(COUNT - sent), 0, 0]);
 
-    let (code, done) = report(redrive(&topology, &journal, &["--apply", "--watch", "0s"])).await;
+    let (code, done) =
+        run_and_parse_report(redrive_command(&topology, &journal, &["--apply", "--watch", "0s"])).await;
     assert_eq!((code, &done["possible_copies"]), (Some(0), &json!(0)), "{done}");
     let back = messages_sent_back(&topology).await;
     assert_eq!((back.len(), back.values().map(|(count, _)| count).sum::<u32>()), (400, COUNT));
@@ -191,7 +193,7 @@ async fn ctrl_c_ends_a_redrive_between_rounds_and_returns_messages() {
 async fn wrong_redrive_arguments_are_reported_and_change_nothing() {
     let topology = new_topology().await;
     put_dead_letters(&topology, 10).await;
-    let journal = journal();
+    let journal = new_journal_path();
     let (dlq, source) = (topology.final_dlq.url.as_str(), topology.source.url.as_str());
     for (from, to, more, code, sentence) in [
         (
@@ -213,7 +215,7 @@ async fn wrong_redrive_arguments_are_reported_and_change_nothing() {
             "check the queue, the region, the account and your permission",
         ),
     ] {
-        let mut command = redrive_between(from, to, &journal, more);
+        let mut command = redrive_command_between(from, to, &journal, more);
         command.arg("--apply");
         let output = command.output().await.unwrap();
         let reported = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -225,11 +227,11 @@ async fn wrong_redrive_arguments_are_reported_and_change_nothing() {
 }
 
 #[tokio::test]
-async fn a_foreign_journal_stops_a_redrive_before_any_send_or_delete() {
+async fn an_untrusted_journal_stops_a_redrive_before_any_send_or_delete() {
     use std::os::unix::fs::PermissionsExt as _;
     let topology = new_topology().await;
-    let journal = journal();
-    let (code, _) = report(redrive(&topology, &journal, &["--apply"])).await;
+    let journal = new_journal_path();
+    let (code, _) = run_and_parse_report(redrive_command(&topology, &journal, &["--apply"])).await;
     assert_eq!(code, Some(0), "the queue was empty; the journal has its first lines");
     put_dead_letters(&topology, 4).await;
     let request = topology.client.receive_message().queue_url(&topology.final_dlq.url);
@@ -241,7 +243,7 @@ async fn a_foreign_journal_stops_a_redrive_before_any_send_or_delete() {
     }
     std::fs::write(&journal, &forged).unwrap();
     std::fs::set_permissions(&journal, std::fs::Permissions::from_mode(0o666)).unwrap();
-    let output = redrive(&topology, &journal, &["--apply"]).output().await.unwrap();
+    let output = redrive_command(&topology, &journal, &["--apply"]).output().await.unwrap();
     let reported = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{reported}");
     assert!(

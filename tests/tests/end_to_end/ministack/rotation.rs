@@ -18,7 +18,8 @@ pub(super) struct Rotation {
 
 impl Rotation {
     pub(super) async fn start() -> Self {
-        let (target, aws) = (HttpTargetServer::start().await, FakeAws::with_secret(&text("old")).await);
+        let (target, aws) =
+            (HttpTargetServer::start().await, FakeAws::with_secret(&secret_text("old")).await);
         target.require_key("old");
         Self { target, aws }
     }
@@ -37,7 +38,7 @@ impl Rotation {
                 while self.target.request_count() == 0 {
                     tokio::time::sleep(std::time::Duration::from_millis(20)).await;
                 }
-                self.aws.rotate_secret(&text("new"));
+                self.aws.rotate_secret(&secret_text("new"));
                 self.target.require_key("new");
             }
             let bodies: Vec<_> = (first..first + 10).map(|n| test_message(n, &json!({ "n": n }))).collect();
@@ -71,7 +72,7 @@ impl Rotation {
     }
 }
 
-fn text(key: &str) -> String {
+fn secret_text(key: &str) -> String {
     json!({ "Authorization": key }).to_string()
 }
 

@@ -25,50 +25,50 @@ const BATCH_POLICY: &str = r#"{
 in_language!(
     rust,
     Language::Rust,
-    each_message_of_a_batch_has_its_own_outcome,
+    each_message_in_a_batch_has_its_own_outcome,
     a_hung_record_is_cut_off_and_unstarted_records_spend_no_attempt,
     a_process_killed_mid_batch_loses_nothing,
     a_handler_that_blocks_its_thread_until_lambda_kills_it_loses_nothing,
     a_failed_message_with_ten_attributes_is_retried,
-    a_refused_hand_off_is_reported_and_arrives_by_redrive,
+    a_record_whose_hand_off_is_refused_is_reported_and_redriven,
 );
 in_language!(
     python,
     Language::Python,
-    each_message_of_a_batch_has_its_own_outcome,
+    each_message_in_a_batch_has_its_own_outcome,
     a_hung_record_is_cut_off_and_unstarted_records_spend_no_attempt,
     a_handler_that_blocks_its_thread_is_cut_off_like_any_other,
     a_process_killed_mid_batch_loses_nothing,
-    a_handler_process_exit_costs_only_its_own_message_an_attempt,
+    a_handler_process_exit_costs_only_the_current_message_an_attempt,
     a_failed_message_with_ten_attributes_is_retried,
-    a_refused_hand_off_is_reported_and_arrives_by_redrive,
+    a_record_whose_hand_off_is_refused_is_reported_and_redriven,
 );
 in_language!(
     node,
     Language::Node,
-    each_message_of_a_batch_has_its_own_outcome,
+    each_message_in_a_batch_has_its_own_outcome,
     a_hung_record_is_cut_off_and_unstarted_records_spend_no_attempt,
     a_handler_that_blocks_its_thread_is_cut_off_like_any_other,
     a_process_killed_mid_batch_loses_nothing,
-    a_handler_process_exit_costs_only_its_own_message_an_attempt,
+    a_handler_process_exit_costs_only_the_current_message_an_attempt,
     a_failed_message_with_ten_attributes_is_retried,
-    a_refused_hand_off_is_reported_and_arrives_by_redrive,
+    a_record_whose_hand_off_is_refused_is_reported_and_redriven,
 );
 in_language!(
     os_only_program,
     Language::OsOnly,
-    each_message_of_a_batch_has_its_own_outcome,
+    each_message_in_a_batch_has_its_own_outcome,
     a_hung_record_is_cut_off_and_unstarted_records_spend_no_attempt,
     a_handler_that_blocks_its_thread_is_cut_off_like_any_other,
     a_process_killed_mid_batch_loses_nothing,
-    a_handler_process_exit_costs_only_its_own_message_an_attempt,
+    a_handler_process_exit_costs_only_the_current_message_an_attempt,
     a_failed_message_with_ten_attributes_is_retried,
-    a_refused_hand_off_is_reported_and_arrives_by_redrive,
+    a_record_whose_hand_off_is_refused_is_reported_and_redriven,
 );
 in_language!(
     python_batch,
     Language::PythonBatch,
-    each_message_of_a_batch_has_its_own_outcome,
+    each_message_in_a_batch_has_its_own_outcome,
     a_hanging_batch_is_cut_off_as_a_whole,
     a_process_killed_mid_batch_loses_nothing,
     a_batch_whose_process_exits_is_retried_as_a_whole,
@@ -76,7 +76,7 @@ in_language!(
 in_language!(
     node_batch,
     Language::NodeBatch,
-    each_message_of_a_batch_has_its_own_outcome,
+    each_message_in_a_batch_has_its_own_outcome,
     a_hanging_batch_is_cut_off_as_a_whole,
     a_process_killed_mid_batch_loses_nothing,
     a_batch_whose_process_exits_is_retried_as_a_whole,
@@ -85,29 +85,29 @@ in_language!(
 in_language!(
     java,
     Language::Java,
-    each_message_of_a_batch_has_its_own_outcome,
+    each_message_in_a_batch_has_its_own_outcome,
     a_hung_record_is_cut_off_and_unstarted_records_spend_no_attempt,
     a_handler_that_blocks_its_thread_is_cut_off_like_any_other,
     a_process_killed_mid_batch_loses_nothing,
-    a_handler_process_exit_costs_only_its_own_message_an_attempt,
-    running_out_of_memory_costs_only_its_own_message_an_attempt,
+    a_handler_process_exit_costs_only_the_current_message_an_attempt,
+    running_out_of_memory_costs_only_the_current_message_an_attempt,
 );
-in_language!(java_pojo, Language::JavaPojo, each_message_of_a_batch_has_its_own_outcome);
+in_language!(java_pojo, Language::JavaPojo, each_message_in_a_batch_has_its_own_outcome);
 in_language!(
     java_batch,
     Language::JavaBatch,
-    each_message_of_a_batch_has_its_own_outcome,
+    each_message_in_a_batch_has_its_own_outcome,
     a_hanging_batch_is_cut_off_as_a_whole,
 );
 in_language!(
     go,
     Language::Go,
-    each_message_of_a_batch_has_its_own_outcome,
+    each_message_in_a_batch_has_its_own_outcome,
     a_hung_record_is_cut_off_and_unstarted_records_spend_no_attempt,
     a_handler_that_blocks_its_thread_is_cut_off_like_any_other,
     a_process_killed_mid_batch_loses_nothing,
-    a_handler_process_exit_costs_only_its_own_message_an_attempt,
-    running_out_of_memory_costs_only_its_own_message_an_attempt,
+    a_handler_process_exit_costs_only_the_current_message_an_attempt,
+    running_out_of_memory_costs_only_the_current_message_an_attempt,
 );
 
 /// Returns the language's name for an unexpected error.
@@ -143,7 +143,7 @@ fn short_timeout_setup(language: Language, journal: &Path) -> TopologySetup {
     setup
 }
 
-async fn each_message_of_a_batch_has_its_own_outcome(language: Language) {
+async fn each_message_in_a_batch_has_its_own_outcome(language: Language) {
     let (topology, journal) = (new_topology().await, new_journal());
     let panic = unexpected_error(language);
     let names_reasons = panic != UNNAMED;
@@ -287,7 +287,7 @@ async fn a_hanging_batch_is_cut_off_as_a_whole(language: Language) {
     assert_replaced(&journal);
 }
 
-async fn a_handler_process_exit_costs_only_its_own_message_an_attempt(language: Language) {
+async fn a_handler_process_exit_costs_only_the_current_message_an_attempt(language: Language) {
     let (topology, journal) = (new_topology().await, new_journal());
     let scripts = [&["exit"][..], &[], &["signal"], &[], &["exit", "exit", "exit"], &[]];
     let messages: Vec<_> = (0..).zip(scripts).map(|(n, script)| scripted_message(n, script)).collect();
@@ -322,7 +322,7 @@ async fn a_handler_process_exit_costs_only_its_own_message_an_attempt(language: 
     assert_eq!(journal_processes(&journal).len(), 5, "{}", running.full_log());
 }
 
-async fn running_out_of_memory_costs_only_its_own_message_an_attempt(language: Language) {
+async fn running_out_of_memory_costs_only_the_current_message_an_attempt(language: Language) {
     let (topology, journal) = (new_topology().await, new_journal());
     topology
         .send_batch([scripted_message(0, &[]), scripted_message(1, &["memory"]), scripted_message(2, &[])])
@@ -419,7 +419,7 @@ async fn a_failed_message_with_ten_attributes_is_retried(language: Language) {
     assert!(final_records(&topology).await.is_empty());
 }
 
-async fn a_refused_hand_off_is_reported_and_arrives_by_redrive(language: Language) {
+async fn a_record_whose_hand_off_is_refused_is_reported_and_redriven(language: Language) {
     let (topology, journal) = (new_topology().await, new_journal());
     topology.send_batch([scripted_message(1, &["transient"]), scripted_message(2, &[])]).await;
     // A short timeout, because a refused send is retried for the rest of the invocation.

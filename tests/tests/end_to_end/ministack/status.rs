@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use chrono::{DateTime, Utc};
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::{tested_program, venv_file, workspace_root};
+use redeliver_tests::settings::{debug_binary, venv_file, workspace_root};
 use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -15,7 +15,7 @@ async fn target_state(emulator: &Ministack) -> Value {
 }
 
 async fn query_status(emulator: &Ministack, queue: &str) -> Value {
-    let mut command = Command::new(tested_program("redeliver"));
+    let mut command = Command::new(debug_binary("redeliver"));
     command.args(["status", "--queue", queue, "--format", "json", "--region", REGION]);
     command.args(["--endpoint-url", &emulator.endpoint_url()]);
     let output = command.env_clear().stdin(Stdio::null()).kill_on_drop(true).output().await.unwrap();
@@ -33,7 +33,7 @@ pub(super) async fn run_boto3(emulator: &Ministack, arguments: &[&str]) {
 }
 
 #[tokio::test]
-async fn status_reports_a_down_target_with_its_start() {
+async fn status_reports_a_down_target_and_when_it_went_down() {
     let emulator = Ministack::with_all_services();
     let function = "orders-prod-message-processor";
     run_boto3(&emulator, &["read", "orders", function]).await;
@@ -55,7 +55,7 @@ async fn status_reports_a_down_target_with_its_start() {
 }
 
 #[tokio::test]
-async fn a_queue_polled_without_a_mapping_is_reported_as_read() {
+async fn a_queue_polled_without_a_mapping_is_reported_as_having_a_reader() {
     let emulator = Ministack::with_all_services();
     run_boto3(&emulator, &["polls", "unread", "60"]).await;
     run_boto3(&emulator, &["polls", "polled", "3", "5", "60"]).await;

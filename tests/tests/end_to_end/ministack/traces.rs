@@ -237,7 +237,7 @@ fn message_attributes(queue: &str, operation: &str, more: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_broken_collector_costs_no_message_and_warns_once() {
+async fn a_broken_collector_costs_no_message_and_causes_one_warning() {
     let gone = format!("http://{}", free_address());
     // Accepts connections, but never reads from them.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();

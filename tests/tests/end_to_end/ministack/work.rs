@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use redeliver_tests::http_target::{HttpTargetServer, Reply};
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::{PATIENCE, tested_program, venv_file};
+use redeliver_tests::settings::{PATIENCE, debug_binary, venv_file};
 use redeliver_tests::sqs::REGION;
 use redeliver_tests::topology::{QUICK_POLICY, TestTopology};
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ fn command(topology: &TestTopology, target: &str, arguments: &[&str]) -> Command
 
 /// Returns a command without `--endpoint-url`, so that the environment can set the endpoint.
 fn command_without_endpoint(topology: &TestTopology, target: &str, arguments: &[&str]) -> Command {
-    let mut command = Command::new(tested_program("redeliver"));
+    let mut command = Command::new(debug_binary("redeliver"));
     command.arg("work").args(arguments).env_clear();
     set_up(&mut command, topology, target);
     command
@@ -86,7 +86,7 @@ impl RunningWorker {
     }
 
     /// Waits until the worker has exited, and returns its exit code and the remaining events.
-    async fn end(self) -> (Option<i32>, Vec<Value>) {
+    async fn wait_for_exit(self) -> (Option<i32>, Vec<Value>) {
         let ended = tokio::time::timeout(PATIENCE, self.process.wait_with_output());
         let output = ended.await.expect("the program ends").unwrap();
         let lines = String::from_utf8(output.stdout).unwrap();
@@ -152,7 +152,7 @@ async fn a_worker_settles_every_message_and_stops_on_sigterm() {
     }
     assert_eq!(working.get("/readyz").await, (200, json!({ "ready": true })));
     working.signal("TERM", "stopping").await;
-    let (code, events) = working.end().await;
+    let (code, events) = working.wait_for_exit().await;
 
     assert_eq!(code, Some(0));
     assert_eq!([0, 1, 2].map(|n| target.requests_for(&id(n)).len()), [1, 1, 2]);
@@ -175,7 +175,7 @@ async fn a_worker_settles_every_message_and_stops_on_sigterm() {
 }
 
 #[tokio::test]
-async fn a_function_in_a_container_ends_with_its_worker() {
+async fn a_function_started_with_exec_exits_with_its_worker() {
     const APP: &str = r#"
 import json, os
 def handler(event, context):
@@ -199,7 +199,7 @@ def handler(event, context):
     topology.send_batch([0, 1, 2].map(|n| test_message(n, &json!({ "n": n })))).await;
     wait_until_settled(&topology).await;
     working.signal("TERM", "stopping").await;
-    assert_eq!(working.end().await.0, Some(0));
+    assert_eq!(working.wait_for_exit().await.0, Some(0));
 
     let records = final_records(&topology).await;
     let causes: Vec<_> = records.iter().map(|record| &record.dead_letter["cause"]["type"]).collect();
@@ -229,7 +229,7 @@ async fn a_signal_during_a_call_lets_the_batch_finish() {
         working.signal(signal, "stopping").await;
         assert_eq!(working.get("/healthz").await.1["functions"][0]["batches_in_flight"], 1);
         assert_eq!(working.get("/readyz").await, (503, json!({ "ready": false })));
-        let (code, events) = working.end().await;
+        let (code, events) = working.wait_for_exit().await;
 
         assert_eq!(code, Some(ends_with), "{signal}");
         let reported: Vec<_> = events.iter().map(|line| &line["event"]).collect();
@@ -257,7 +257,7 @@ async fn a_second_signal_or_the_grace_period_ends_a_worker_immediately() {
             Some(second) => working.signal(second, "broken_off").await,
             None => assert_eq!(next_line(&mut working.stderr).await["by"], "--shutdown"),
         }
-        let (code, events) = working.end().await;
+        let (code, events) = working.wait_for_exit().await;
 
         assert_eq!((code, events), (Some(5), Vec::new()));
         assert_eq!(topology.source.message_counts(&topology.client).await, [0, 1, 0], "it comes back");
@@ -332,7 +332,7 @@ async fn a_key_rotated_during_worker_traffic_spends_no_attempt() {
     rotation.rotate_during_traffic(&topology).await;
     wait_until_settled(&topology).await;
     working.signal("TERM", "stopping").await;
-    let (code, events) = working.end().await;
+    let (code, events) = working.wait_for_exit().await;
 
     assert_eq!(code, Some(0));
     let log: String = events.iter().map(|event| format!("{event}\n")).collect();

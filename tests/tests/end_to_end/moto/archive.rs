@@ -6,7 +6,7 @@ use aws_sdk_sqs::config::Credentials;
 use chrono::TimeDelta;
 use redeliver_aws::SystemClock;
 use redeliver_aws::settings::{ArchiveSettings, FinalDlqAnnotatorSettings, Logging};
-use redeliver_core::archive::{Omit, Prefix};
+use redeliver_core::archive::{OmitList, Prefix};
 use redeliver_core::events::Event;
 use redeliver_core::ports::{Clock as _, Function as _, Observer};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
@@ -51,7 +51,7 @@ impl ArchiveDeployment {
         };
         let queue = json!({ "QueueName": "redeliver-test-final-dlq" });
         let final_dlq_url =
-            account.request_sqs("CreateQueue", &queue).await["QueueUrl"].as_str().unwrap().to_owned();
+            account.send_sqs_request("CreateQueue", &queue).await["QueueUrl"].as_str().unwrap().to_owned();
         let key = account.create_user(ROLE, "/").await;
         let case = Self { account, key, bucket, final_dlq_url, notify };
         case.allow_all_but(None).await;
@@ -94,7 +94,7 @@ impl ArchiveDeployment {
                 bucket: self.bucket.clone(),
                 bucket_owner: self.account.id.parse().unwrap(),
                 prefix: Prefix::new("prod").unwrap(),
-                omit: Omit::default(),
+                omit: OmitList::default(),
             }),
             notify: Some(self.notify.parse().unwrap()),
             logging: Logging::default(),
@@ -113,9 +113,9 @@ impl ArchiveDeployment {
         (failed.is_empty(), reported.collect())
     }
 
-    async fn final_records(&self) -> usize {
+    async fn final_record_count(&self) -> usize {
         let request = json!({ "QueueUrl": self.final_dlq_url, "AttributeNames": ["All"] });
-        let answer = self.account.request_sqs("GetQueueAttributes", &request).await;
+        let answer = self.account.send_sqs_request("GetQueueAttributes", &request).await;
         let count: &Value = &answer["Attributes"]["ApproximateNumberOfMessages"];
         count.as_str().unwrap().parse().unwrap()
     }
@@ -157,10 +157,10 @@ async fn a_record_refused_by_the_archive_waits_until_the_permission_is_restored(
     let case = ArchiveDeployment::new("sns").await;
     case.allow_all_but(Some("s3:PutObject")).await;
     assert_eq!(case.receive().await, (false, to_strings(&["archive refused: AccessDenied"])));
-    assert_eq!((case.final_records().await, case.archive_folders().await), (0, Vec::new()));
+    assert_eq!((case.final_record_count().await, case.archive_folders().await), (0, Vec::new()));
     case.allow_all_but(None).await;
     assert_eq!(case.receive().await, (true, to_strings(&["notice"])));
-    assert_eq!(case.final_records().await, 1);
+    assert_eq!(case.final_record_count().await, 1);
     assert_eq!(case.archive_folders().await, ["prod/dead-letters"]);
 }
 
@@ -175,7 +175,7 @@ async fn a_record_whose_notice_is_refused_arrives() {
         case.allow_all_but(Some(action)).await;
         assert_eq!(case.receive().await, (true, to_strings(&[notice])), "{action}");
         assert!(case.is_denied(action), "{action}");
-        assert_eq!(case.final_records().await, 1, "{action}");
+        assert_eq!(case.final_record_count().await, 1, "{action}");
         assert!(case.archive_folders().await.contains(&"prod/dead-letters".to_owned()), "{action}");
     }
 }
@@ -185,8 +185,8 @@ async fn a_record_waits_while_its_bucket_is_deleted() {
     let case = ArchiveDeployment::new("events").await;
     case.account.delete_bucket(&case.bucket).await;
     assert_eq!(case.receive().await, (false, to_strings(&["archive refused: NoSuchBucket"])));
-    assert_eq!(case.final_records().await, 0);
+    assert_eq!(case.final_record_count().await, 0);
     case.account.create_bucket(&case.bucket).await;
     assert_eq!(case.receive().await, (true, to_strings(&["notice"])));
-    assert_eq!(case.final_records().await, 1);
+    assert_eq!(case.final_record_count().await, 1);
 }

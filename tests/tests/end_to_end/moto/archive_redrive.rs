@@ -29,18 +29,18 @@ impl ArchiveRedriveCase {
         let account = MotoAccount::new();
         let bucket = format!("letters-{}", account.id);
         account.create_bucket(&bucket).await;
-        let created = account.request_sqs("CreateQueue", &json!({ "QueueName": "orders" })).await;
+        let created = account.send_sqs_request("CreateQueue", &json!({ "QueueName": "orders" })).await;
         let source_url = created["QueueUrl"].as_str().unwrap().to_owned();
         let key = account.create_user("Operator", "/").await;
         let case = Self { account, key, bucket, source_url };
         case.account
             .set_user_policy("Operator", &[json!({ "Effect": "Allow", "Action": "*", "Resource": "*" })])
             .await;
-        case.archive().await;
+        case.archive_dead_letters().await;
         case
     }
 
-    async fn archive(&self) {
+    async fn archive_dead_letters(&self) {
         let config = self.account.sdk_config(self.key.clone());
         let store = S3Bucket::new(&config, &self.bucket, self.account.id.parse().ok());
         let layout =
@@ -59,7 +59,7 @@ impl ArchiveRedriveCase {
     }
 
     /// Grants the permissions to read the archive and to send.
-    async fn allow_documented_rights(&self) {
+    async fn allow_documented_permissions(&self) {
         let bucket = format!("arn:aws:s3:::{}", self.bucket);
         let source = format!("arn:aws:sqs:{REGION}:{}:orders", self.account.id);
         let statements = [
@@ -81,7 +81,7 @@ impl ArchiveRedriveCase {
 
     async fn queue_depth(&self) -> u32 {
         let request = json!({ "QueueUrl": self.source_url, "AttributeNames": ["All"] });
-        let answer = self.account.request_sqs("GetQueueAttributes", &request).await;
+        let answer = self.account.send_sqs_request("GetQueueAttributes", &request).await;
         let count: &Value = &answer["Attributes"]["ApproximateNumberOfMessages"];
         count.as_str().unwrap().parse().unwrap()
     }
@@ -95,15 +95,15 @@ fn checked_output(output: &Output, code: i32) -> String {
 }
 
 /// Returns the count in the table row with this name.
-fn count(text: &str, name: &str) -> Option<u32> {
+fn count_in_row(text: &str, name: &str) -> Option<u32> {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(name))?;
     line.trim().parse().ok()
 }
 
 #[tokio::test]
-async fn an_archive_is_saved_and_sent_back_once_with_the_documented_rights() {
+async fn an_archive_is_saved_and_sent_back_once_with_documented_permissions() {
     let case = ArchiveRedriveCase::new().await;
-    case.allow_documented_rights().await;
+    case.allow_documented_permissions().await;
     let (before, folder) = (case.account.decisions().len(), tempfile::tempdir().unwrap());
 
     let audit = ["audit", &format!("s3://{}/prod", case.bucket), "--save", "saved.jsonl"];
@@ -112,9 +112,9 @@ async fn an_archive_is_saved_and_sent_back_once_with_the_documented_rights() {
 
     let redrive = ["redrive", "saved.jsonl", "--to", "orders", "--allow-paused", "--apply"];
     let applied = checked_output(&case.run(&folder, &redrive).await, 0);
-    assert_eq!(count(&applied, "sent back"), Some(DEAD_LETTERS), "{applied}");
+    assert_eq!(count_in_row(&applied, "sent back"), Some(DEAD_LETTERS), "{applied}");
     let again = checked_output(&case.run(&folder, &redrive).await, 0);
-    assert_eq!(count(&again, "sent before"), Some(DEAD_LETTERS), "{again}");
+    assert_eq!(count_in_row(&again, "sent before"), Some(DEAD_LETTERS), "{again}");
     assert_eq!(case.queue_depth().await, DEAD_LETTERS);
 
     let decisions = case.account.decisions().split_off(before);

@@ -39,7 +39,7 @@ async fn faults_planted_in_policies_are_found() {
 
 /// Returns the output of `redeliver permissions` for each command, once with placeholders and once for queues whose
 /// key has an alias.
-async fn permissions() -> Map<String, Value> {
+async fn printed_policies() -> Map<String, Value> {
     let account = MotoAccount::new();
     let key = account.create_user("Operator", "/").await;
     account
@@ -51,7 +51,7 @@ async fn permissions() -> Map<String, Value> {
             attributes["FifoQueue"] = json!("true");
         }
         let request = json!({ "QueueName": format!("orders-test-{name}"), "Attributes": attributes });
-        account.request_sqs("CreateQueue", &request).await;
+        account.send_sqs_request("CreateQueue", &request).await;
     }
     let run = async |arguments: &[&str]| {
         account.redeliver_command(&key).arg("permissions").args(arguments).output().await.unwrap()
@@ -72,7 +72,7 @@ async fn permissions() -> Map<String, Value> {
 }
 
 /// Returns the paths of the pages and templates that contain policies for users.
-fn published_policies() -> Vec<PathBuf> {
+fn published_policy_files() -> Vec<PathBuf> {
     let pages = ["docs/producers.md", "docs/deploy/upgrade.md", "examples/ecs.yaml", "examples/queues.yaml"];
     pages.iter().map(|path| workspace_root().join(path)).collect()
 }
@@ -81,7 +81,7 @@ fn published_policies() -> Vec<PathBuf> {
 /// emulator notices neither.
 #[tokio::test]
 async fn policies_use_only_existing_actions_resources_and_condition_keys() {
-    let mut policies = permissions().await;
+    let mut policies = printed_policies().await;
     let template_policies =
         TEMPLATES.iter().map(|(name, text)| (name.clone(), serde_json::from_str(text).unwrap()));
     policies.extend(template_policies);
@@ -89,7 +89,7 @@ async fn policies_use_only_existing_actions_resources_and_condition_keys() {
     let with_parameters =
         ["parameters.yaml", "own-function.yaml", "ordered.yaml"].map(|name| folder.join(name));
     let mut judge = python_command("policies.py");
-    judge.args(published_policies()).args(with_parameters);
+    judge.args(published_policy_files()).args(with_parameters);
     let mut judge =
         judge.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let text = serde_json::to_vec(&policies).unwrap();

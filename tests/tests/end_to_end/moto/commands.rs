@@ -39,12 +39,12 @@ impl CommandCase {
             |name: &str| format!("{}/{}/orders-test-{name}", self.account.endpoint_url(), self.account.id);
         let dlq =
             json!({ "QueueName": "orders-test-source-dlq.fifo", "Attributes": { "FifoQueue": "true" } });
-        self.account.request_sqs("CreateQueue", &dlq).await;
+        self.account.send_sqs_request("CreateQueue", &dlq).await;
         let source = url("source.fifo");
         let message = json!({ "QueueUrl": source, "MessageBody": "x", "MessageGroupId": "a", "MessageDeduplicationId": "1" });
-        self.account.request_sqs("SendMessage", &message).await;
+        self.account.send_sqs_request("SendMessage", &message).await;
         let received = json!({ "QueueUrl": source, "VisibilityTimeout": 43_000 });
-        let received = self.account.request_sqs("ReceiveMessage", &received).await;
+        let received = self.account.send_sqs_request("ReceiveMessage", &received).await;
         let failure = json!({
             "receipt_handle": received["Messages"][0]["ReceiptHandle"], "waiting_since": "2026-11-28T00:00:00Z",
             "verdict": "MESSAGE_EXPIRED",
@@ -55,7 +55,7 @@ impl CommandCase {
             let notice = json!({
                 "QueueUrl": url("blocked"), "MessageBody": "x", "MessageGroupId": group, "MessageAttributes": failure,
             });
-            self.account.request_sqs("SendMessage", &notice).await;
+            self.account.send_sqs_request("SendMessage", &notice).await;
         }
     }
 
@@ -69,12 +69,12 @@ impl CommandCase {
                 attributes["FifoQueue"] = json!("true");
             }
             let request = json!({ "QueueName": format!("orders-test-{name}"), "Attributes": attributes });
-            final_dlq = account.request_sqs("CreateQueue", &request).await;
+            final_dlq = account.send_sqs_request("CreateQueue", &request).await;
         }
         let body = |id: &str| json!({ "metadata": { "message_id": id }, "data": { "n": 1 } }).to_string();
         for id in [ID, OTHER_ID] {
             let request = json!({ "QueueUrl": final_dlq["QueueUrl"], "MessageBody": body(id) });
-            account.request_sqs("SendMessage", &request).await;
+            account.send_sqs_request("SendMessage", &request).await;
         }
         let key = account.create_user("Operator", "/").await;
         let folder = tempfile::tempdir().unwrap();
@@ -102,8 +102,8 @@ impl CommandCase {
 }
 
 /// Returns the permissions in a policy: each action paired with each resource.
-fn list_rights(statements: &[Value]) -> Vec<(String, String)> {
-    let pairs = statements.iter().flat_map(super::permissions::pairs);
+fn list_permissions(statements: &[Value]) -> Vec<(String, String)> {
+    let pairs = statements.iter().flat_map(super::permissions::action_resource_pairs);
     pairs.map(|(action, resource)| (action.to_owned(), resource.to_owned())).collect()
 }
 
@@ -122,7 +122,7 @@ fn is_enforced((action, _): &(String, String)) -> bool {
     !action.starts_with("cloudwatch:") && !action.starts_with("lambda:")
 }
 
-async fn each_permission_is_needed_and_enough(command: &str, arguments: &[&str], exit_code: i32) {
+async fn assert_permissions_suffice_and_are_needed(command: &str, arguments: &[&str], exit_code: i32) {
     let case = CommandCase::new(command).await;
     let statements = case.statements(command).await;
     case.account.set_user_policy("Operator", &statements).await;
@@ -134,7 +134,7 @@ async fn each_permission_is_needed_and_enough(command: &str, arguments: &[&str],
         decisions.iter().filter(|one| !one.allowed && !one.action.starts_with("sts:")).collect();
     assert!(denied.iter().all(|one| one.action.starts_with("cloudwatch:")), "{command}: {denied:?}");
     let used: BTreeSet<_> = decisions.iter().map(|one| one.action.as_str()).collect();
-    let granted: Vec<_> = list_rights(&statements).into_iter().filter(is_enforced).collect();
+    let granted: Vec<_> = list_permissions(&statements).into_iter().filter(is_enforced).collect();
     let unused: Vec<_> = granted.iter().filter(|(action, _)| !used.contains(action.as_str())).collect();
     assert_eq!(unused, Vec::<&(String, String)>::new(), "{command}: granted but not used");
 
@@ -161,31 +161,31 @@ fn resource_in_account(resource: &str, id: &str) -> String {
 }
 
 #[tokio::test]
-async fn audit_works_with_its_policy_and_names_each_missing_right() {
-    each_permission_is_needed_and_enough("audit", &["audit"], 3).await;
+async fn audit_works_with_its_policy_and_names_each_missing_permission() {
+    assert_permissions_suffice_and_are_needed("audit", &["audit"], 3).await;
 }
 
 #[tokio::test]
-async fn purge_works_with_its_policy_and_names_each_missing_right() {
+async fn purge_works_with_its_policy_and_names_each_missing_permission() {
     let purge = ["purge", "--ids", ID, "--backup", "backup.jsonl", "--apply"];
-    each_permission_is_needed_and_enough("purge", &purge, 0).await;
+    assert_permissions_suffice_and_are_needed("purge", &purge, 0).await;
 }
 
 #[tokio::test]
-async fn send_works_with_its_policy_and_names_each_missing_right() {
-    each_permission_is_needed_and_enough("send", &["send", "messages.jsonl", "--apply"], 0).await;
+async fn send_works_with_its_policy_and_names_each_missing_permission() {
+    assert_permissions_suffice_and_are_needed("send", &["send", "messages.jsonl", "--apply"], 0).await;
 }
 
 #[tokio::test]
-async fn redrive_works_with_its_policy_and_names_each_missing_right() {
+async fn redrive_works_with_its_policy_and_names_each_missing_permission() {
     let redrive = ["redrive", "--ids", ID, "--apply", "--allow-paused"];
-    each_permission_is_needed_and_enough("redrive", &redrive, 0).await;
+    assert_permissions_suffice_and_are_needed("redrive", &redrive, 0).await;
 }
 
 #[tokio::test]
-async fn unblock_works_with_its_policy_and_names_each_missing_right() {
+async fn unblock_works_with_its_policy_and_names_each_missing_permission() {
     let take_out = ["unblock", "a", "--backup", "backup.jsonl", "--apply"];
-    each_permission_is_needed_and_enough("unblock", &take_out, 0).await;
+    assert_permissions_suffice_and_are_needed("unblock", &take_out, 0).await;
 }
 
 /// moto does not implement event source mappings or metrics.

@@ -81,7 +81,7 @@ impl MotoMapping {
     async fn make_visible_again(&self, message: &Message, account: &MotoAccount) {
         let request =
             json!({ "QueueUrl": self.queue_url, "ReceiptHandle": handle(message), "VisibilityTimeout": 0 });
-        account.request_sqs("ChangeMessageVisibility", &request).await;
+        account.send_sqs_request("ChangeMessageVisibility", &request).await;
     }
 }
 

@@ -9,7 +9,7 @@ use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
 
 use super::permissions::{lambda_user, ok_unless_denied};
-use super::queues::set;
+use super::queues::set_attribute;
 use super::stack::MotoStack;
 
 /// The target of the variant.
@@ -35,11 +35,11 @@ struct SentMessage {
     failures: usize,
     /// True if SQS moves the message from the source queue after a receive, as if the function had died.
     is_moved: bool,
-    end: MessageEnd,
+    end: MessageOutcome,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum MessageEnd {
+enum MessageOutcome {
     Processed,
     Final(&'static str),
     /// Waits for its next hop on the intermediate DLQ, or for its next invocation on the retry queue.
@@ -72,23 +72,23 @@ impl<'a> MotoMessages<'a> {
         if matches!(self.target, VariantTarget::Invocations) {
             return self.write_invocations(stack);
         }
-        let exhausted = MessageEnd::Final("RETRY_ATTEMPT_EXCEEDED");
-        let permanent = MessageEnd::Final("NON_RETRYABLE_ERROR");
-        self.add_message(stack, MessageEnd::Processed, 0, false);
-        self.add_message(stack, MessageEnd::Processed, 1, false);
+        let exhausted = MessageOutcome::Final("RETRY_ATTEMPT_EXCEEDED");
+        let permanent = MessageOutcome::Final("NON_RETRYABLE_ERROR");
+        self.add_message(stack, MessageOutcome::Processed, 0, false);
+        self.add_message(stack, MessageOutcome::Processed, 1, false);
         self.add_message(stack, exhausted, ALWAYS_FAILS, false);
         if matches!(self.target, VariantTarget::Http(_) | VariantTarget::Function) {
             self.add_message(stack, permanent, ALWAYS_FAILS, false);
         }
-        let is_resent = stack.queue("intermediate-dlq").is_some();
+        let is_resent = stack.find_queue_url("intermediate-dlq").is_some();
         if is_resent && stack.has_long_delays() {
-            self.add_message(stack, MessageEnd::Waiting, ALWAYS_FAILS, false);
+            self.add_message(stack, MessageOutcome::Waiting, ALWAYS_FAILS, false);
         }
         if is_resent {
-            self.add_message(stack, MessageEnd::Processed, 0, true);
+            self.add_message(stack, MessageOutcome::Processed, 0, true);
         }
         if stack.has_strategy("ordered") {
-            self.add_message(stack, MessageEnd::Final("ORCHESTRATION_FAILED"), 0, true);
+            self.add_message(stack, MessageOutcome::Final("ORCHESTRATION_FAILED"), 0, true);
         }
         self.add_invalid(stack, false);
         if is_resent {
@@ -97,12 +97,12 @@ impl<'a> MotoMessages<'a> {
         self.script_failures();
     }
 
-    fn add_message(&mut self, stack: &MotoStack, end: MessageEnd, failures: usize, is_moved: bool) {
+    fn add_message(&mut self, stack: &MotoStack, end: MessageOutcome, failures: usize, is_moved: bool) {
         let id = format!("{}-0000-4000-8000-{:012}", &stack.account.id[4..], self.sent.len());
         let fails = failures.min(10);
         let action = match end {
-            MessageEnd::Final("NON_RETRYABLE_ERROR") => "permanent",
-            MessageEnd::Waiting => "snooze",
+            MessageOutcome::Final("NON_RETRYABLE_ERROR") => "permanent",
+            MessageOutcome::Waiting => "snooze",
             _ => "transient",
         };
         let data = json!({ "fails": fails, "script": vec![action; fails], "seconds": LONG_DELAY_SECONDS });
@@ -114,13 +114,13 @@ impl<'a> MotoMessages<'a> {
     /// is not in the list. All have been retried once, except the one that waits for its first retry.
     fn write_invocations(&mut self, stack: &MotoStack) {
         let prefix = format!("arn:aws:lambda:{REGION}:{}:function:", stack.account.id);
-        let functions = users_functions(stack).into_iter();
+        let functions = user_function_names(stack).into_iter();
         let named = functions.flat_map(|name| [format!("{prefix}{name}"), format!("{prefix}{name}:$LATEST")]);
-        let mut invocations: Vec<_> = named.map(|arn| (arn, 3, MessageEnd::Processed)).collect();
+        let mut invocations: Vec<_> = named.map(|arn| (arn, 3, MessageOutcome::Processed)).collect();
         let first = invocations[0].0.clone();
-        invocations.push((first.clone(), ALWAYS_FAILS, MessageEnd::Final("RETRY_ATTEMPT_EXCEEDED")));
-        invocations.push((first, ALWAYS_FAILS, MessageEnd::Waiting));
-        invocations.push((format!("{prefix}payments"), 1, MessageEnd::Final("NON_RETRYABLE_ERROR")));
+        invocations.push((first.clone(), ALWAYS_FAILS, MessageOutcome::Final("RETRY_ATTEMPT_EXCEEDED")));
+        invocations.push((first, ALWAYS_FAILS, MessageOutcome::Waiting));
+        invocations.push((format!("{prefix}payments"), 1, MessageOutcome::Final("NON_RETRYABLE_ERROR")));
         for (number, (arn, failures, end)) in invocations.into_iter().enumerate() {
             let id = format!("{arn} {number}");
             let body = json!({ "id": id, "fails": failures }).to_string();
@@ -133,7 +133,7 @@ impl<'a> MotoMessages<'a> {
         let message_id = format!("{}-0000-4000-8000-{:012}", &stack.account.id[4..], self.sent.len());
         let metadata = json!({ "message_id": message_id, "retry_attempt": format!("once {is_moved}") });
         let body = json!({ "metadata": metadata, "data": {} }).to_string();
-        let end = MessageEnd::Final("INVALID_MESSAGE_SCHEMA");
+        let end = MessageOutcome::Final("INVALID_MESSAGE_SCHEMA");
         self.sent.push(SentMessage { id: body.clone(), body, failures: 0, is_moved, end });
     }
 
@@ -141,8 +141,8 @@ impl<'a> MotoMessages<'a> {
         let VariantTarget::Http(target) = self.target else { return };
         for sent in &self.sent {
             let reply = match sent.end {
-                MessageEnd::Final("NON_RETRYABLE_ERROR") => Reply::Status(422),
-                MessageEnd::Waiting => Reply::RetryAfter(503, LONG_DELAY_SECONDS),
+                MessageOutcome::Final("NON_RETRYABLE_ERROR") => Reply::Status(422),
+                MessageOutcome::Waiting => Reply::RetryAfter(503, LONG_DELAY_SECONDS),
                 _ => Reply::Status(500),
             };
             target.script_replies(&sent.id, vec![reply; sent.failures]);
@@ -155,7 +155,7 @@ impl<'a> MotoMessages<'a> {
         let (moved, others): (Vec<_>, Vec<_>) = self.sent.iter().partition(|sent| sent.is_moved);
         for sent in moved.into_iter().chain(others) {
             if matches!(self.target, VariantTarget::Invocations) {
-                let payload = if sent.end == MessageEnd::Waiting {
+                let payload = if sent.end == MessageOutcome::Waiting {
                     sent.body.clone()
                 } else {
                     first_retry_payload(&sent.body)
@@ -170,12 +170,12 @@ impl<'a> MotoMessages<'a> {
                 let id = sent.id.replace(' ', "-");
                 (message["MessageGroupId"], message["MessageDeduplicationId"]) = (json!(id), json!(id));
             }
-            stack.account.request_sqs("SendMessage", &message).await;
+            stack.account.send_sqs_request("SendMessage", &message).await;
             if sent.is_moved {
                 let request = json!({ "QueueUrl": url, "MaxNumberOfMessages": 10, "VisibilityTimeout": 0 });
-                let received = stack.account.request_sqs("ReceiveMessage", &request).await;
+                let received = stack.account.send_sqs_request("ReceiveMessage", &request).await;
                 assert!(received["Messages"].is_array(), "the message is received");
-                if let Some(dlq) = stack.queue("-source-dlq.fifo") {
+                if let Some(dlq) = stack.find_queue_url("-source-dlq.fifo") {
                     // SQS moves the message after its last receive, the thousandth.
                     let arn = format!(
                         "arn:aws:sqs:{REGION}:{}:{}",
@@ -184,8 +184,8 @@ impl<'a> MotoMessages<'a> {
                     );
                     for count in [1, 1000] {
                         let policy = json!({ "deadLetterTargetArn": arn, "maxReceiveCount": count });
-                        set(&stack.account, url, "RedrivePolicy", &policy).await;
-                        stack.account.request_sqs("ReceiveMessage", &request).await;
+                        set_attribute(&stack.account, url, "RedrivePolicy", &policy).await;
+                        stack.account.send_sqs_request("ReceiveMessage", &request).await;
                     }
                 }
             }
@@ -194,7 +194,7 @@ impl<'a> MotoMessages<'a> {
 
     /// Sends the messages again if Lambda dropped records because a function lacked permissions, which redeliver cannot
     /// prevent.
-    pub(super) async fn resend_refused(&self, stack: &MotoStack) {
+    pub(super) async fn resend_if_dropped(&self, stack: &MotoStack) {
         let refused = stack
             .account
             .decisions()
@@ -207,7 +207,7 @@ impl<'a> MotoMessages<'a> {
 
     /// Checks that every message has its expected result and is nowhere else. With `exactly`, the reasons and counts
     /// must match, too.
-    pub(super) async fn assert_ended(&self, stack: &MotoStack, exactly: bool) {
+    pub(super) async fn assert_outcomes(&self, stack: &MotoStack, exactly: bool) {
         let finals = final_records(stack).await;
         let mut waiting = 0;
         for sent in &self.sent {
@@ -216,12 +216,12 @@ impl<'a> MotoMessages<'a> {
             let reported =
                 || format!("{} {:?}: {is_processed} {reason:?}\n{}", sent.id, sent.end, stack.log());
             match sent.end {
-                MessageEnd::Processed => assert!(is_processed && reason.is_none(), "{}", reported()),
-                MessageEnd::Final(expected) => {
+                MessageOutcome::Processed => assert!(is_processed && reason.is_none(), "{}", reported()),
+                MessageOutcome::Final(expected) => {
                     assert!(!is_processed && reason.is_some(), "{}", reported());
                     assert!(!exactly || reason.is_some_and(|reason| reason == expected), "{}", reported());
                 }
-                MessageEnd::Waiting => {
+                MessageOutcome::Waiting => {
                     assert!(!is_processed && reason.is_none(), "{}", reported());
                     waiting += 1;
                 }
@@ -233,7 +233,7 @@ impl<'a> MotoMessages<'a> {
     async fn assert_waiting(&self, stack: &MotoStack, expected: usize, exactly: bool) {
         for mapping in &stack.mappings {
             let request = json!({ "QueueUrl": mapping.queue_url, "AttributeNames": ["All"] });
-            let counts = &stack.account.request_sqs("GetQueueAttributes", &request).await["Attributes"];
+            let counts = &stack.account.send_sqs_request("GetQueueAttributes", &request).await["Attributes"];
             let count = |name: &str| counts[name].as_str().unwrap().parse::<usize>().unwrap();
             let there = count("ApproximateNumberOfMessages");
             let hidden = count("ApproximateNumberOfMessagesNotVisible");
@@ -315,8 +315,9 @@ async fn send_record(stack: &MotoStack, function_arn: &str, payload: &str) {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let body = recent_failure_record(function_arn, payload, COUNT.fetch_add(1, Ordering::Relaxed));
     let function = function_arn.split(':').nth(6).unwrap();
-    let role = stack.role_of(function).or_else(|| stack.role_of(&users_functions(stack)[0])).unwrap();
-    let send = stack.client(&lambda_user(&role)).send_message().queue_url(stack.queue("-retry").unwrap());
+    let role = stack.role_of(function).or_else(|| stack.role_of(&user_function_names(stack)[0])).unwrap();
+    let send =
+        stack.client(&lambda_user(&role)).send_message().queue_url(stack.find_queue_url("-retry").unwrap());
     let _dropped = ok_unless_denied(send.message_body(body).send().await);
 }
 
@@ -325,7 +326,7 @@ fn failure_count(payload: &Value) -> usize {
 }
 
 /// Returns the names of the functions whose failed invocations are retried.
-fn users_functions(stack: &MotoStack) -> Vec<String> {
+fn user_function_names(stack: &MotoStack) -> Vec<String> {
     let functions = stack.template.resources_by_type("AWS::Lambda::Function");
     functions
         .filter(|(_, properties)| !properties["Runtime"].as_str().unwrap().starts_with("provided"))
@@ -335,11 +336,11 @@ fn users_functions(stack: &MotoStack) -> Vec<String> {
 
 /// Returns the body and the reason in each final record.
 async fn final_records(stack: &MotoStack) -> Vec<(String, String)> {
-    let url = stack.queue("final-dlq").unwrap();
+    let url = stack.find_queue_url("final-dlq").unwrap();
     let mut records = Vec::new();
     loop {
         let request = json!({ "QueueUrl": url, "MaxNumberOfMessages": 10, "MessageAttributeNames": ["All"] });
-        let received = stack.account.request_sqs("ReceiveMessage", &request).await;
+        let received = stack.account.send_sqs_request("ReceiveMessage", &request).await;
         let Some(messages) = received["Messages"].as_array() else { return records };
         records.extend(messages.iter().map(|message| {
             let reason = message["MessageAttributes"]["ErrorType"]["StringValue"].as_str().unwrap_or("none");

@@ -12,7 +12,7 @@ use super::stack::{MotoStack, text};
 
 pub(super) async fn assert_denied(stack: &MotoStack) {
     let foreign_queue = stack.template.queue_url("foreign-queue");
-    stack.account.request_sqs("CreateQueue", &json!({ "QueueName": "foreign-queue" })).await;
+    stack.account.send_sqs_request("CreateQueue", &json!({ "QueueName": "foreign-queue" })).await;
     let mut queues = queues(stack);
     queues.insert(foreign_queue);
     for mapping in &stack.mappings {

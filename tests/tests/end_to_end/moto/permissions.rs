@@ -22,7 +22,7 @@ pub(super) struct RolePermission {
 }
 
 /// Returns the kind of a permission, independent of the account and of the name of a source queue.
-pub(super) fn right_kind(template: &Template, permission: &RolePermission) -> String {
+pub(super) fn permission_kind(template: &Template, permission: &RolePermission) -> String {
     let mut functions = template.resources_by_type("AWS::Lambda::Function");
     let found = functions.find(|(_, function)| text(&function["Role"]).ends_with(&permission.role));
     let Some((id, function)) = found else { return format!("{permission:?}") };
@@ -58,7 +58,7 @@ pub(super) fn lambda_user(role: &str) -> String {
     format!("{role}@lambda")
 }
 
-pub(super) fn pairs(statement: &Value) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn action_resource_pairs(statement: &Value) -> impl Iterator<Item = (&str, &str)> {
     strings(&statement["Action"])
         .flat_map(move |action| strings(&statement["Resource"]).map(move |resource| (action, resource)))
 }
@@ -72,10 +72,8 @@ pub(super) fn permissions(roles: &BTreeMap<String, Vec<Value>>) -> BTreeSet<Role
     let mut permissions = BTreeSet::new();
     for (role, statements) in roles {
         let allowed = statements.iter().filter(|statement| statement["Effect"] == "Allow");
-        permissions.extend(allowed.flat_map(pairs).map(|(action, resource)| RolePermission {
-            role: role.clone(),
-            action: action.to_owned(),
-            resource: resource.to_owned(),
+        permissions.extend(allowed.flat_map(action_resource_pairs).map(|(action, resource)| {
+            RolePermission { role: role.clone(), action: action.to_owned(), resource: resource.to_owned() }
         }));
     }
     permissions

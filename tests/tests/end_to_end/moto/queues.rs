@@ -4,7 +4,7 @@ use redeliver_tests::moto::MotoAccount;
 use redeliver_tests::template::Template;
 use serde_json::{Value, json};
 
-use super::permissions::{pairs, roles, strings};
+use super::permissions::{action_resource_pairs, roles, strings};
 use super::stack::text;
 
 pub(super) async fn create(account: &MotoAccount, template: &Template) {
@@ -19,17 +19,23 @@ pub(super) async fn create(account: &MotoAccount, template: &Template) {
             attributes["FifoQueue"] = "true".into();
         }
         account
-            .request_sqs("CreateQueue", &json!({ "QueueName": name(queue), "Attributes": attributes }))
+            .send_sqs_request("CreateQueue", &json!({ "QueueName": name(queue), "Attributes": attributes }))
             .await;
     }
     for queue in &queues {
         if queue.1["RedrivePolicy"].is_object() {
-            set(account, &template.queue_url(&name(queue)), "RedrivePolicy", &queue.1["RedrivePolicy"]).await;
+            set_attribute(
+                account,
+                &template.queue_url(&name(queue)),
+                "RedrivePolicy",
+                &queue.1["RedrivePolicy"],
+            )
+            .await;
         }
     }
     for (_, policy) in template.resources_by_type("AWS::SQS::QueuePolicy") {
         for url in strings(&policy["Queues"]) {
-            set(account, url, "Policy", &policy["PolicyDocument"]).await;
+            set_attribute(account, url, "Policy", &policy["PolicyDocument"]).await;
         }
     }
     for (_, setter) in template
@@ -37,30 +43,32 @@ pub(super) async fn create(account: &MotoAccount, template: &Template) {
         .filter(|(_, properties)| properties["Step"] == "set")
     {
         let name = text(&setter["QueueArn"]).rsplit(':').next().unwrap().to_owned();
-        let mut attributes = account_key(template, &setter);
+        let mut attributes = encryption_attribute(template, &setter);
         if name.ends_with(".fifo") {
             attributes["FifoQueue"] = "true".into();
         }
-        account.request_sqs("CreateQueue", &json!({ "QueueName": name, "Attributes": attributes })).await;
+        account
+            .send_sqs_request("CreateQueue", &json!({ "QueueName": name, "Attributes": attributes }))
+            .await;
         let redrive: Value = serde_json::from_str(text(&setter["RedrivePolicy"])).unwrap();
-        set(account, &template.queue_url(&name), "RedrivePolicy", &redrive).await;
+        set_attribute(account, &template.queue_url(&name), "RedrivePolicy", &redrive).await;
     }
 }
 
 /// Returns an existing queue's encryption key, if any. Only the queue's setter is in the template, not the queue.
-fn account_key(template: &Template, setter: &Value) -> Value {
+fn encryption_attribute(template: &Template, setter: &Value) -> Value {
     if setter["HasKey"] != "true" {
         return json!({});
     }
     let permissions = roles(template).into_values().flatten().collect::<Vec<_>>();
     let mut keys = permissions
         .iter()
-        .flat_map(pairs)
+        .flat_map(action_resource_pairs)
         .filter(|(action, resource)| *action == "kms:Decrypt" && resource.ends_with("000000000002"));
     json!({ "KmsMasterKeyId": keys.next().unwrap().1 })
 }
 
-pub(super) async fn set(account: &MotoAccount, url: &str, attribute: &str, value: &Value) {
+pub(super) async fn set_attribute(account: &MotoAccount, url: &str, attribute: &str, value: &Value) {
     let request = json!({ "QueueUrl": url, "Attributes": { attribute: value.to_string() } });
-    account.request_sqs("SetQueueAttributes", &request).await;
+    account.send_sqs_request("SetQueueAttributes", &request).await;
 }

@@ -25,7 +25,7 @@ index.handler(json.load(sys.stdin), None)
 async fn the_queue_setter_changes_nothing_without_permission() {
     let target = HttpTargetServer::start().await;
     let (stack, wanted) = deploy_with_bare_queue(&target).await;
-    assert_eq!(set(&stack, &target, &wanted).await["Status"], "SUCCESS");
+    assert_eq!(run_setter(&stack, &target, &wanted).await["Status"], "SUCCESS");
     assert_eq!(
         parse_policy(&attribute(&stack, "RedrivePolicy").await),
         parse_policy(&wanted["RedrivePolicy"])
@@ -34,8 +34,8 @@ async fn the_queue_setter_changes_nothing_without_permission() {
 
     for permission in permissions(&stack) {
         let (stack, wanted) = deploy_with_bare_queue(&target).await;
-        stack.remove_right(&stack.same_right(&permission)).await;
-        let answer = set(&stack, &target, &wanted).await;
+        stack.remove_permission(&stack.corresponding_permission(&permission)).await;
+        let answer = run_setter(&stack, &target, &wanted).await;
         assert_eq!(answer["Status"], "FAILED", "{permission:?}: {answer}");
         assert!(text(&answer["Reason"]).contains("AccessDenied"), "{permission:?}: {answer}");
         assert_eq!(attribute(&stack, "RedrivePolicy").await, Value::Null, "{permission:?}");
@@ -58,25 +58,25 @@ async fn deploy_with_bare_queue(target: &HttpTargetServer) -> (MotoStack, Value)
     drop(resources);
     let url = &stack.source().queue_url;
     let bare = json!({ "QueueUrl": url, "Attributes": { "RedrivePolicy": "" } });
-    stack.account.request_sqs("SetQueueAttributes", &bare).await;
+    stack.account.send_sqs_request("SetQueueAttributes", &bare).await;
     (stack, wanted)
 }
 
 async fn attribute(stack: &MotoStack, name: &str) -> Value {
     let request = json!({ "QueueUrl": stack.source().queue_url, "AttributeNames": ["All"] });
-    stack.account.request_sqs("GetQueueAttributes", &request).await["Attributes"][name].clone()
+    stack.account.send_sqs_request("GetQueueAttributes", &request).await["Attributes"][name].clone()
 }
 
 /// Runs the setter if the variant has one.
 pub(super) async fn assert_setter_works(stack: &MotoStack, target: &HttpTargetServer) {
     let wanted: Vec<_> = stack.template.resources_by_type("Custom::RedeliverSourceQueue").collect();
     for (_, wanted) in wanted {
-        assert_eq!(set(stack, target, &wanted).await["Status"], "SUCCESS");
+        assert_eq!(run_setter(stack, target, &wanted).await["Status"], "SUCCESS");
     }
 }
 
 /// Runs the setter as Lambda does, and returns its response to CloudFormation.
-async fn set(stack: &MotoStack, target: &HttpTargetServer, wanted: &Value) -> Value {
+async fn run_setter(stack: &MotoStack, target: &HttpTargetServer, wanted: &Value) -> Value {
     let role = stack.roles.keys().find(|role| role.contains("Setter")).unwrap();
     let key = stack.key(role);
     let stack_id = format!("stack of {}", stack.account.id);
@@ -102,6 +102,6 @@ async fn set(stack: &MotoStack, target: &HttpTargetServer, wanted: &Value) -> Va
         .unwrap();
     setter.stdin.take().unwrap().write_all(event.to_string().as_bytes()).await.unwrap();
     assert!(setter.wait().await.unwrap().success(), "it always responds");
-    let answers = target.requests_with(&stack_id);
+    let answers = target.requests_containing(&stack_id);
     serde_json::from_str(&answers.last().unwrap().body).unwrap()
 }

@@ -24,7 +24,8 @@ use tokio::time::{Instant, sleep};
 use super::mapping::MotoMapping;
 use super::messages::LONG_DELAY_SECONDS;
 use super::permissions::{
-    RolePermission, is_account_id, is_lambda_action, lambda_user, pairs, permissions, roles, same_resource,
+    RolePermission, action_resource_pairs, is_account_id, is_lambda_action, lambda_user, permissions, roles,
+    same_resource,
 };
 use super::{TEMPLATES, queues};
 
@@ -61,7 +62,7 @@ impl MotoStack {
         let (mappings, keys, recorded) = (Vec::new(), BTreeMap::new(), AtomicUsize::new(0));
         let mut stack = Self { account, template, roles, mappings, journal, keys, recorded };
         stack.create_users().await;
-        stack.restore_rights().await;
+        stack.restore_permissions().await;
         stack.create_mappings(target);
         stack
     }
@@ -99,13 +100,13 @@ impl MotoStack {
             let is_ours = text(&function["Runtime"]).starts_with("provided");
             let handler = if is_ours { text(&function["Handler"]) } else { id }.to_owned();
             let lambda = self.client(&lambda_user(&role));
-            let function = self.function(&handler, is_ours, &role, function, target);
+            let function = self.build_function(&handler, is_ours, &role, function, target);
             mappings.push(MotoMapping { role, handler, queue_url, queue_arn, function, lambda });
         }
         self.mappings = mappings;
     }
 
-    fn function(
+    fn build_function(
         &self,
         handler: &str,
         is_ours: bool,
@@ -157,7 +158,7 @@ impl MotoStack {
     }
 
     /// Grants every role the template's statements.
-    pub(super) async fn restore_rights(&self) {
+    pub(super) async fn restore_permissions(&self) {
         for (role, statements) in &self.roles {
             for user in [role.clone(), lambda_user(role)] {
                 self.account.set_user_policy(&user, statements).await;
@@ -166,14 +167,15 @@ impl MotoStack {
     }
 
     /// Removes one permission from its role.
-    pub(super) async fn remove_right(&self, permission: &RolePermission) {
+    pub(super) async fn remove_permission(&self, permission: &RolePermission) {
         let mut left = Vec::new();
         for statement in &self.roles[&permission.role] {
             if statement["Effect"] == "Deny" {
                 left.push(statement.clone());
                 continue;
             }
-            let kept = pairs(statement).filter(|pair| *pair != (&permission.action, &permission.resource));
+            let kept = action_resource_pairs(statement)
+                .filter(|pair| *pair != (&permission.action, &permission.resource));
             left.extend(kept.map(
                 |(action, resource)| json!({ "Effect": "Allow", "Action": action, "Resource": resource }),
             ));
@@ -189,7 +191,7 @@ impl MotoStack {
     }
 
     /// Returns the permission in this account that corresponds to a permission in another account.
-    pub(super) fn same_right(&self, other: &RolePermission) -> RolePermission {
+    pub(super) fn corresponding_permission(&self, other: &RolePermission) -> RolePermission {
         let here = |permission: &RolePermission| {
             permission.resource.split(':').filter(|part| !is_account_id(part)).collect::<String>()
         };
@@ -249,7 +251,7 @@ impl MotoStack {
     }
 
     /// Makes Lambda's own requests with each role: logs, traces, network interfaces.
-    pub(super) async fn exercise_lambda_rights(&self) {
+    pub(super) async fn exercise_lambda_permissions(&self) {
         let mut lines = Vec::new();
         for role in self.roles.keys() {
             let permissions = self.permissions().into_iter().filter(|permission| permission.role == *role);
@@ -317,7 +319,7 @@ impl MotoStack {
     }
 
     /// Returns the URL of the variant's queue whose name has this suffix.
-    pub(super) fn queue(&self, end: &str) -> Option<String> {
+    pub(super) fn find_queue_url(&self, end: &str) -> Option<String> {
         let mut names = self
             .template
             .resources_by_type("AWS::SQS::Queue")

@@ -43,7 +43,7 @@ pub(super) struct DebianPackage {
 pub(super) fn collect_system_files(program: &Path) -> Result<SystemFiles, TaskFailure> {
     let distribution = read_distribution()?;
     let mut owners = BTreeSet::from(["ca-certificates".to_owned()]);
-    let mut files = vec![File::text(BUNDLE, read_authorities()?)];
+    let mut files = vec![File::text(BUNDLE, read_ca_certificates()?)];
     for library in parse_libraries(&command_output(Command::new("ldd").arg(program))?)? {
         owners.insert(owning_package(&library)?);
         let path = library.strip_prefix("/").unwrap_or(&library).display().to_string();
@@ -99,7 +99,7 @@ fn read_package(name: &str, distribution: &str) -> Result<DebianPackage, TaskFai
 }
 
 /// Concatenates all certificates, sorted by file name.
-fn read_authorities() -> Result<Vec<u8>, TaskFailure> {
+fn read_ca_certificates() -> Result<Vec<u8>, TaskFailure> {
     let folder = Path::new(AUTHORITIES);
     let failure = |error: std::io::Error| {
         file_failure(folder, &format!("{error}; install the package ca-certificates"))

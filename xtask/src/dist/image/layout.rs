@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::super::archive::{File, compress_gzip, pack_tarball};
-use super::super::to_hex;
+use super::super::sha256_hex;
 use super::VERSION;
 use crate::bundle::LambdaArchitecture;
 use crate::tools::TaskFailure;
@@ -27,7 +27,7 @@ pub(super) fn pack_archive(files: &[File], configuration: &Value) -> Result<Vec<
     let mut configuration = configuration.clone();
     configuration["created"] = json!(CREATED);
     configuration["rootfs"] =
-        json!({ "type": "layers", "diff_ids": [format!("sha256:{}", to_hex(&unpacked))] });
+        json!({ "type": "layers", "diff_ids": [format!("sha256:{}", sha256_hex(&unpacked))] });
     configuration["history"] = json!([{ "created": CREATED, "created_by": "cargo xtask dist" }]);
     let layer = Blob::new(compress_gzip(&unpacked)?);
     let configuration = Blob::from_json(&configuration);
@@ -66,7 +66,7 @@ pub(super) fn oci_architecture() -> &'static str {
 
 impl Blob {
     fn new(bytes: Vec<u8>) -> Self {
-        Self { digest: to_hex(&bytes), bytes }
+        Self { digest: sha256_hex(&bytes), bytes }
     }
 
     fn from_json(value: &Value) -> Self {

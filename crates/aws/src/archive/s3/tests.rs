@@ -17,7 +17,7 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_types::service_config::LoadServiceConfig;
 
 use super::*;
-use crate::tests::loopback::{Answer, Loopback, REFUSED_URL, sdk_config};
+use crate::tests::loopback::{Loopback, REFUSED_URL, ScriptedResponse, sdk_config};
 
 const KEY: &str = "team=orders/a b+'()!*&?#~-._.jsonl.gz";
 const KEY_IN_PATH: &str = "team%3Dorders/a%20b%2B%27%28%29%21%2A%26%3F%23~-._.jsonl.gz";
@@ -32,20 +32,21 @@ fn error<T>(fault: Fault, code: &str) -> Result<T, EntryError> {
 }
 
 /// Returns an S3 error response with a message that must not be repeated.
-fn refusal(status: u16, code: &str) -> Answer {
+fn error_response(status: u16, code: &str) -> ScriptedResponse {
     let body = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>CANARY</Message></Error>"
     );
-    Answer::new(status, &[("content-type", "application/xml")], &body)
+    ScriptedResponse::new(status, &[("content-type", "application/xml")], &body)
 }
 
-fn etag(status: u16, etag: &str, body: &str) -> Answer {
-    Answer::new(status, &[("etag", etag)], body)
+fn response_with_etag(status: u16, etag: &str, body: &str) -> ScriptedResponse {
+    ScriptedResponse::new(status, &[("etag", etag)], body)
 }
 
 #[tokio::test]
 async fn an_object_is_created_conditionally_with_a_checksum_and_the_expected_owner() {
-    let server = Loopback::start([etag(200, "\"1\"", ""), etag(200, "\"1\"", "")]).await;
+    let server =
+        Loopback::start([response_with_etag(200, "\"1\"", ""), response_with_etag(200, "\"1\"", "")]).await;
     assert_eq!(bucket(&server).create_object(KEY, b"abc".to_vec()).await, Ok(true));
     assert_eq!(bucket(&server).create_object("empty", Vec::new()).await, Ok(true));
     let [full, empty] = server.requests().try_into().unwrap();
@@ -71,19 +72,21 @@ async fn locked_bucket(owner: &'static str) -> Loopback {
     Loopback::start_with_script(move |request| {
         let has = |name: &str| request.header_names().iter().any(|header| header.starts_with(name));
         if request.header("x-amz-expected-bucket-owner").iter().any(|expected| *expected != owner) {
-            return refusal(403, "AccessDenied");
+            return error_response(403, "AccessDenied");
         }
         if !request.line.starts_with("PUT ") {
-            return refusal(404, "NoSuchKey");
+            return error_response(404, "NoSuchKey");
         }
         match () {
             // "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock
             // parameters"
-            () if !has("content-md5") && !has("x-amz-checksum-") => refusal(400, "InvalidRequest"),
-            () if has("if-none-match") && keys.contains(&request.line) => refusal(412, "PreconditionFailed"),
+            () if !has("content-md5") && !has("x-amz-checksum-") => error_response(400, "InvalidRequest"),
+            () if has("if-none-match") && keys.contains(&request.line) => {
+                error_response(412, "PreconditionFailed")
+            }
             () => {
                 keys.insert(request.line.clone());
-                etag(200, "\"1\"", "")
+                response_with_etag(200, "\"1\"", "")
             }
         }
     })
@@ -107,7 +110,7 @@ async fn a_bucket_with_object_lock_refuses_a_write_without_a_checksum() {
 }
 
 #[tokio::test]
-async fn a_bucket_of_another_account_is_neither_written_nor_read() {
+async fn another_accounts_bucket_is_neither_read_nor_written() {
     let server = locked_bucket("999999999999").await;
     let denied = EntryError::new(Fault::Sender, "AccessDenied");
     assert_eq!(bucket(&server).create_object(KEY, b"abc".to_vec()).await, Err(denied.clone()));
@@ -130,10 +133,10 @@ fn an_account_id_has_12_digits() {
 #[tokio::test]
 async fn a_read_returns_the_object_or_none() {
     let server = Loopback::start([
-        etag(200, "\"1\"", "abc"),
-        refusal(404, "NoSuchKey"),
-        Answer::cut_off(200),
-        Answer::new(404, &[], "<html>"),
+        response_with_etag(200, "\"1\"", "abc"),
+        error_response(404, "NoSuchKey"),
+        ScriptedResponse::cut_off(200),
+        ScriptedResponse::new(404, &[], "<html>"),
     ])
     .await;
     let bucket = bucket(&server);
@@ -147,10 +150,11 @@ async fn a_read_returns_the_object_or_none() {
 }
 
 /// Returns error responses from S3, with the error that every operation returns for each.
-fn refusals() -> Vec<(Answer, EntryError)> {
-    let of = |status, code, fault| (refusal(status, code), EntryError::new(fault, code));
-    let bare =
-        |status, fault| (Answer::new(status, &[], ""), EntryError::new(fault, format!("HTTP {status}")));
+fn error_responses() -> Vec<(ScriptedResponse, EntryError)> {
+    let of = |status, code, fault| (error_response(status, code), EntryError::new(fault, code));
+    let bare = |status, fault| {
+        (ScriptedResponse::new(status, &[], ""), EntryError::new(fault, format!("HTTP {status}")))
+    };
     vec![
         of(301, "PermanentRedirect", Fault::Sender),
         bare(301, Fault::Sender),
@@ -164,22 +168,22 @@ fn refusals() -> Vec<(Answer, EntryError)> {
         of(500, "InternalError", Fault::Service),
         of(503, "SlowDown", Fault::Throttled),
         bare(503, Fault::Throttled),
-        (Answer::new(403, &[], "<html>CANARY"), EntryError::new(Fault::Sender, "HTTP 403")),
+        (ScriptedResponse::new(403, &[], "<html>CANARY"), EntryError::new(Fault::Sender, "HTTP 403")),
     ]
 }
 
 #[tokio::test]
-async fn an_s3_refusal_has_its_code_and_fault_in_every_operation() {
-    let thrice = || refusals().into_iter().chain(refusals()).chain(refusals());
+async fn every_operation_reports_an_s3_errors_code_and_fault() {
+    let thrice = || error_responses().into_iter().chain(error_responses()).chain(error_responses());
     let server = Loopback::start(thrice().map(|(answer, _)| answer)).await;
     let bucket = bucket(&server);
-    for (_, expected) in refusals() {
+    for (_, expected) in error_responses() {
         assert_eq!(bucket.create_object(KEY, Vec::new()).await, Err(expected));
     }
-    for (_, expected) in refusals() {
+    for (_, expected) in error_responses() {
         assert_eq!(bucket.read_object(KEY).await, Err(expected));
     }
-    for (_, expected) in refusals() {
+    for (_, expected) in error_responses() {
         assert_eq!(bucket.list_keys(Listing::default()).await, Err(expected));
     }
 }
@@ -188,10 +192,10 @@ async fn an_s3_refusal_has_its_code_and_fault_in_every_operation() {
 #[tokio::test]
 async fn a_write_with_a_lost_response_may_have_succeeded() {
     let server = Loopback::start([
-        Answer::cut_off(200),
-        Answer::closed(),
-        Answer::cut_off(403),
-        refusal(412, "PreconditionFailed"),
+        ScriptedResponse::cut_off(200),
+        ScriptedResponse::closed(),
+        ScriptedResponse::cut_off(403),
+        error_response(412, "PreconditionFailed"),
     ])
     .await;
     let bucket = bucket(&server);
@@ -234,7 +238,7 @@ async fn no_request_is_sent_without_a_connection_or_credentials() {
 
 #[tokio::test]
 async fn a_roles_session_token_is_sent() {
-    let server = Loopback::start([etag(200, "\"1\"", "")]).await;
+    let server = Loopback::start([response_with_etag(200, "\"1\"", "")]).await;
     let credentials = Credentials::new("key", "secret", Some("of-the-session".to_owned()), None, "loopback");
     assert_eq!(bucket_with_credentials(&server, credentials).create_object(KEY, Vec::new()).await, Ok(true));
     assert_eq!(server.request().header("x-amz-security-token"), ["of-the-session"]);
@@ -249,7 +253,7 @@ async fn a_page_of_keys_and_folders_is_listed() {
 <Contents><Key>a/z</Key><Size>1</Size></Contents>
 <CommonPrefixes><Prefix>a/b&amp;c/</Prefix></CommonPrefixes></ListBucketResult>"#;
     let last = "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>";
-    let server = Loopback::start([listed, last].map(|body| Answer::new(200, &[], body))).await;
+    let server = Loopback::start([listed, last].map(|body| ScriptedResponse::new(200, &[], body))).await;
     let bucket = bucket(&server);
     let page = bucket.list_keys(Listing { prefix: "team=x/", ..Listing::default() }).await;
     let expected = ListingPage {
@@ -280,7 +284,7 @@ async fn an_unreadable_listing_is_an_error() {
         "<Error><Code>InternalError</Code></Error>",
         "<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>",
     ];
-    let server = Loopback::start(unreadable.map(|body| Answer::new(200, &[], body))).await;
+    let server = Loopback::start(unreadable.map(|body| ScriptedResponse::new(200, &[], body))).await;
     for body in unreadable {
         let listed = bucket(&server).list_keys(Listing::default()).await;
         assert_eq!(listed.map_err(|error| error.fault), Err(Fault::NoAnswer), "{body}");
@@ -326,7 +330,7 @@ async fn uri(config: aws_types::sdk_config::Builder, bucket: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_bucket_has_the_aws_host_of_its_partition() {
+async fn a_buckets_host_matches_its_partition() {
     for (region, fips, dual_stack, host) in [
         ("eu-central-1", false, false, "letters.s3.eu-central-1.amazonaws.com"),
         ("us-east-1", true, false, "letters.s3-fips.us-east-1.amazonaws.com"),

@@ -244,7 +244,7 @@ fn a_record_that_cannot_be_reported_fails_the_invocation() {
 }
 
 #[test]
-fn another_event_is_refused_without_quoting_its_content() {
+fn a_non_sqs_event_is_rejected_without_quoting_its_content() {
     for event in [
         "{}",
         "null",

@@ -32,7 +32,8 @@ async fn a_received_message_has_all_its_system_attributes() {
         "bytes": { "DataType": "Binary.png", "BinaryValue": "AP/+" },
     });
     let server =
-        Loopback::start([answer(&json!({ "Messages": [message("full", &system, &attributes)] }))]).await;
+        Loopback::start([json_response(&json!({ "Messages": [message("full", &system, &attributes)] }))])
+            .await;
     let received = queue(&server, LONG).receive(REQUEST).await.unwrap();
     let moment = |millis| chrono::DateTime::from_timestamp_millis(millis).unwrap();
     let attribute = |data_type: &str, value| Attribute { data_type: data_type.to_owned(), value };
@@ -73,7 +74,7 @@ async fn a_received_message_has_all_its_system_attributes() {
 
 #[tokio::test]
 async fn a_receive_sends_its_visibility_timeout_if_set() {
-    let server = Loopback::start([answer(&json!({}))]).await;
+    let server = Loopback::start([json_response(&json!({}))]).await;
     let visibility = Some(seconds(0));
     let request = ReceiveOptions { max_messages: 1, wait: Duration::ZERO, visibility };
     assert_eq!(queue(&server, LONG).receive(request).await, Ok(vec![]));
@@ -96,7 +97,7 @@ async fn an_unreadable_message_is_reported_and_the_others_are_delivered() {
         { "MessageId": "no body", "ReceiptHandle": "handle", "Attributes": sent() },
         message("last", &sent(), &json!({})),
     ] });
-    let server = Loopback::start([answer(&body)]).await;
+    let server = Loopback::start([json_response(&body)]).await;
     let queue = queue(&server, LONG);
     let received = queue.receive(REQUEST).await.unwrap();
     let ids: Vec<_> = received.iter().map(|message| message.sqs_message_id.as_str()).collect();
@@ -125,18 +126,18 @@ async fn an_unreadable_message_is_reported_and_the_others_are_delivered() {
 #[tokio::test]
 async fn a_failed_receive_is_an_error_with_its_reason_not_an_empty_queue() {
     for (scripted, expected) in [
-        (refusal(503, "ServiceUnavailable"), error(Fault::Throttled, "ServiceUnavailable")),
-        (refusal(400, "OverLimit"), error(Fault::Throttled, "OverLimit")),
-        (refusal(400, "QueueDoesNotExist"), error(Fault::Sender, "QueueDoesNotExist")),
-        (Answer::new(200, &[], "CANARY"), error(Fault::NoAnswer, "UnreadableAnswer")),
-        (Answer::closed(), error(Fault::NoAnswer, "Connection")),
+        (error_response(503, "ServiceUnavailable"), error(Fault::Throttled, "ServiceUnavailable")),
+        (error_response(400, "OverLimit"), error(Fault::Throttled, "OverLimit")),
+        (error_response(400, "QueueDoesNotExist"), error(Fault::Sender, "QueueDoesNotExist")),
+        (ScriptedResponse::new(200, &[], "CANARY"), error(Fault::NoAnswer, "UnreadableAnswer")),
+        (ScriptedResponse::closed(), error(Fault::NoAnswer, "Connection")),
     ] {
         let server = Loopback::start([scripted]).await;
         assert_eq!(queue(&server, LONG).receive(REQUEST).await, Err(expected));
         assert_eq!(server.requests().len(), 1);
     }
     let receive = async |server: &Loopback, timeout| queue(server, timeout).receive(REQUEST).await;
-    let (received, server) = Loopback::call_until_timeout(Answer::hang, receive).await;
+    let (received, server) = Loopback::call_until_timeout(ScriptedResponse::hang, receive).await;
     assert_eq!(received, Err(error(Fault::NoAnswer, "Timeout")));
     assert_eq!(server.requests().len(), 1);
 }
@@ -147,7 +148,7 @@ async fn a_delete_is_confirmed_entry_by_entry() {
         "Successful": [{ "Id": "2" }],
         "Failed": [{ "Id": "0", "SenderFault": true, "Code": "ReceiptHandleIsInvalid" }],
     });
-    let server = Loopback::start([answer(&body)]).await;
+    let server = Loopback::start([json_response(&body)]).await;
     let outcomes = queue(&server, LONG).delete_batch(&["a".to_owned(), "b".to_owned(), "c".to_owned()]).await;
     assert_eq!(
         outcomes,
@@ -173,7 +174,7 @@ async fn a_visibility_change_is_confirmed_entry_by_entry() {
         "Successful": [{ "Id": "1" }],
         "Failed": [{ "Id": "0", "SenderFault": true, "Code": "MessageNotInflight" }],
     });
-    let server = Loopback::start([answer(&body)]).await;
+    let server = Loopback::start([json_response(&body)]).await;
     let entries = [("a".to_owned(), seconds(0)), ("b".to_owned(), seconds(43_200))];
     let outcomes = queue(&server, LONG).change_visibility_batch(&entries).await;
     assert_eq!(outcomes, [Err(error(Fault::Sender, "MessageNotInflight")), Ok(())]);
@@ -189,8 +190,11 @@ async fn a_visibility_change_is_confirmed_entry_by_entry() {
 #[tokio::test]
 async fn a_failed_delete_or_visibility_change_fails_every_entry() {
     let unavailable = || Err(error(Fault::Throttled, "ServiceUnavailable"));
-    let server =
-        Loopback::start([refusal(503, "ServiceUnavailable"), refusal(503, "ServiceUnavailable")]).await;
+    let server = Loopback::start([
+        error_response(503, "ServiceUnavailable"),
+        error_response(503, "ServiceUnavailable"),
+    ])
+    .await;
     let queue = queue(&server, LONG);
     assert_eq!(queue.delete_batch(&["a".to_owned(), "b".to_owned()]).await, [unavailable(), unavailable()]);
     let entries = [("a".to_owned(), seconds(1)), ("b".to_owned(), seconds(1))];
@@ -204,7 +208,7 @@ async fn the_depth_has_all_three_counts() {
         "ApproximateNumberOfMessagesNotVisible": "20",
         "ApproximateNumberOfMessagesDelayed": "300",
     } });
-    let server = Loopback::start([answer(&body)]).await;
+    let server = Loopback::start([json_response(&body)]).await;
     let depth = queue(&server, LONG).depth().await.unwrap();
     assert_eq!(depth, Depth { visible: 1, in_flight: 20, delayed: 300 });
     assert_eq!(operation(&server.request()), "AmazonSQS.GetQueueAttributes");
@@ -220,7 +224,7 @@ async fn an_unknown_depth_is_not_an_empty_queue() {
         } })
     };
     for body in [json!({}), json!({ "Attributes": {} }), counts(json!(null)), counts(json!("many"))] {
-        let server = Loopback::start([answer(&body)]).await;
+        let server = Loopback::start([json_response(&body)]).await;
         assert_eq!(queue(&server, LONG).depth().await, Err(error(Fault::NoAnswer, "UnreadableAnswer")));
     }
 }

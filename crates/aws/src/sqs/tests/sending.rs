@@ -14,17 +14,17 @@ async fn send(server: &Loopback, timeout: Duration, count: usize) -> Vec<EntryOu
 }
 
 async fn response_outcomes(body: Value, count: usize) -> Vec<EntryOutcome<String>> {
-    send(&Loopback::start([answer(&body)]).await, LONG, count).await
+    send(&Loopback::start([json_response(&body)]).await, LONG, count).await
 }
 
 /// Returns the error from a request with two entries.
-async fn failed_request(scripted: Answer) -> EntryError {
+async fn failed_request(scripted: ScriptedResponse) -> EntryError {
     let server = Loopback::start([scripted]).await;
     only_error(send(&server, LONG, 2).await, &server)
 }
 
 /// Returns the error from a request with two entries if the server does not complete its response in time.
-async fn timed_out(scripted: impl Fn() -> Answer) -> EntryError {
+async fn timed_out_request(scripted: impl Fn() -> ScriptedResponse) -> EntryError {
     let (outcomes, server) =
         Loopback::call_until_timeout(scripted, async |server, timeout| send(server, timeout, 2).await).await;
     only_error(outcomes, &server)
@@ -126,26 +126,26 @@ async fn a_refused_request_confirms_no_entry() {
         (503, "ServiceUnavailable", Fault::Throttled),
         (504, "GatewayTimeout", Fault::Service),
     ] {
-        assert_eq!(failed_request(refusal(status, code)).await, error(expected, code), "{status}");
+        assert_eq!(failed_request(error_response(status, code)).await, error(expected, code), "{status}");
     }
 }
 
 #[tokio::test]
-async fn an_error_keeps_the_code_of_the_query_protocol() {
+async fn an_error_keeps_the_query_protocol_code() {
     // SQS sends the code for older clients in addition to the newer code.
     let headers = [
         ("content-type", "application/x-amz-json-1.0"),
         ("x-amzn-query-error", "AWS.SimpleQueueService.NonExistentQueue;Sender"),
     ];
     let body = json!({ "__type": "com.amazonaws.sqs#QueueDoesNotExist", "message": "CANARY" });
-    let error = failed_request(Answer::new(400, &headers, &body.to_string())).await;
+    let error = failed_request(ScriptedResponse::new(400, &headers, &body.to_string())).await;
     assert_eq!(error, super::error(Fault::Sender, "AWS.SimpleQueueService.NonExistentQueue"));
 }
 
 #[tokio::test]
 async fn an_error_without_a_readable_body_is_classified_by_its_status() {
     for body in ["", "<html>CANARY</html>"] {
-        let error_of = |status| failed_request(Answer::new(status, &[], body));
+        let error_of = |status| failed_request(ScriptedResponse::new(status, &[], body));
         assert_eq!(error_of(504).await.fault, Fault::Service);
         assert_eq!(error_of(503).await.fault, Fault::Throttled);
         assert_eq!(error_of(429).await.fault, Fault::Throttled);
@@ -156,18 +156,18 @@ async fn an_error_without_a_readable_body_is_classified_by_its_status() {
 #[tokio::test]
 async fn an_unreadable_success_confirms_no_entry() {
     for garbage in ["CANARY", "[\"CANARY\"]", "{\"Successful\":[{\"Id\":\"0\",\"MessageId\":\"CANARY\"}"] {
-        let error = failed_request(Answer::new(200, &[], garbage)).await;
+        let error = failed_request(ScriptedResponse::new(200, &[], garbage)).await;
         assert_eq!(error, super::error(Fault::NoAnswer, "UnreadableAnswer"), "{garbage}");
     }
 }
 
 #[tokio::test]
 async fn a_lost_response_counts_as_no_answer() {
-    assert_eq!(failed_request(Answer::closed()).await, error(Fault::NoAnswer, "Connection"));
-    assert_eq!(timed_out(Answer::hang).await, error(Fault::NoAnswer, "Timeout"));
-    let unfinished = timed_out(|| Answer::unfinished(200, 10)).await;
+    assert_eq!(failed_request(ScriptedResponse::closed()).await, error(Fault::NoAnswer, "Connection"));
+    assert_eq!(timed_out_request(ScriptedResponse::hang).await, error(Fault::NoAnswer, "Timeout"));
+    let unfinished = timed_out_request(|| ScriptedResponse::unfinished(200, 10)).await;
     assert_eq!(unfinished, error(Fault::NoAnswer, "Timeout"));
-    let cut_off = failed_request(Answer::cut_off(200)).await;
+    let cut_off = failed_request(ScriptedResponse::cut_off(200)).await;
     assert_eq!(cut_off, error(Fault::NoAnswer, "UnreadableAnswer"));
 }
 
@@ -232,7 +232,7 @@ async fn a_message_is_sent_with_its_delay_attributes_and_system_attributes() {
     let plain = Content { body: "x".to_owned(), ..Content::default() };
     let ordered = Content { deduplication_id: Some("once".to_owned()), ..plain.clone() };
     let messages = [full, plain, ordered].map(|content| OutgoingMessage::new(content).unwrap());
-    let server = Loopback::start([answer(&json!({}))]).await;
+    let server = Loopback::start([json_response(&json!({}))]).await;
     queue(&server, LONG).send_batch(pack_batches(&messages)[0]).await;
     let request = server.request();
     assert_eq!(operation(&request), "AmazonSQS.SendMessageBatch");

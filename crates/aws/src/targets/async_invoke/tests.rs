@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::clock::manual::ManualClock;
 use crate::targets::CONNECT_TIMEOUT;
-use crate::tests::loopback::{Answer, ClosingServer, Loopback, REFUSED_URL, sdk_config};
+use crate::tests::loopback::{ClosingServer, Loopback, REFUSED_URL, ScriptedResponse, sdk_config};
 
 const ARN: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders:$LATEST";
 
@@ -20,7 +20,7 @@ fn temporary_error(code: &str) -> Result<(), AsyncInvokeError> {
 #[tokio::test]
 async fn the_event_is_queued_unchanged_for_the_version_that_failed() {
     let payload = "{ \"n\":1e400,\"é\":\"\\u00e9😀\",\"n\":0.10 }";
-    let server = Loopback::start([Answer::new(202, &[], "")]).await;
+    let server = Loopback::start([ScriptedResponse::new(202, &[], "")]).await;
     assert_eq!(invoke(&server, payload).await, Ok(()));
     let request = server.request();
     assert_eq!(request.body, payload.as_bytes());
@@ -32,7 +32,7 @@ async fn the_event_is_queued_unchanged_for_the_version_that_failed() {
 #[tokio::test]
 async fn a_function_in_another_region_is_invoked_there() {
     // The scripted server's configuration is for eu-central-1.
-    let server = Loopback::start([Answer::new(202, &[], "")]).await;
+    let server = Loopback::start([ScriptedResponse::new(202, &[], "")]).await;
     let invoker = LambdaInvoker::new(&server.sdk_config());
     assert_eq!(invoker.invoke_async(&ARN.replace("eu-central-1", "us-east-1"), "{}").await, Ok(()));
     let signature = server.request().header("authorization").concat();
@@ -53,7 +53,8 @@ async fn only_errors_caused_by_the_payload_are_permanent_for_async_invocations()
         (500, "ServiceException", temporary_error("ServiceException")),
     ] {
         let headers = [("x-amzn-errortype", code), ("content-type", "application/json")];
-        let server = Loopback::start([Answer::new(status, &headers, r#"{"Message":"CANARY"}"#)]).await;
+        let server =
+            Loopback::start([ScriptedResponse::new(status, &headers, r#"{"Message":"CANARY"}"#)]).await;
         assert_eq!(invoke(&server, "{}").await, expected, "{code}");
         assert_eq!(server.requests().len(), 1, "the message is received again; the SDK does not retry");
     }
@@ -64,11 +65,14 @@ async fn an_event_that_was_not_queued_is_an_error() {
     // Any status but 202 means that the event was not queued.
     for (status, code) in [(200, "HTTP 200"), (204, "HTTP 204")] {
         assert_eq!(
-            invoke(&Loopback::start([Answer::new(status, &[], "")]).await, "{}").await,
+            invoke(&Loopback::start([ScriptedResponse::new(status, &[], "")]).await, "{}").await,
             temporary_error(code)
         );
     }
-    assert_eq!(invoke(&Loopback::start([Answer::closed()]).await, "{}").await, temporary_error("Connection"));
+    assert_eq!(
+        invoke(&Loopback::start([ScriptedResponse::closed()]).await, "{}").await,
+        temporary_error("Connection")
+    );
     let server = Loopback::start([]).await;
     let nowhere = server.sdk_config().into_builder().endpoint_url(REFUSED_URL).build();
     assert_eq!(LambdaInvoker::new(&nowhere).invoke_async(ARN, "{}").await, temporary_error("Connection"));
@@ -88,10 +92,10 @@ async fn only_the_connection_attempt_has_a_timeout() {
 }
 
 #[tokio::test]
-async fn a_queued_or_refused_event_needs_only_the_head() {
-    let queued = Loopback::start([Answer::unfinished(202, 0)]).await;
+async fn the_response_head_decides_whether_an_event_is_queued_or_refused() {
+    let queued = Loopback::start([ScriptedResponse::unfinished(202, 0)]).await;
     let code = [("x-amzn-errortype", "RequestTooLargeException")];
-    let refused = Loopback::start([Answer::unfinished_with_headers(413, &code, 10)]).await;
+    let refused = Loopback::start([ScriptedResponse::unfinished_with_headers(413, &code, 10)]).await;
     for (server, expected) in [(queued, Ok(())), (refused, Err(AsyncInvokeError::TooLarge))] {
         let client = LambdaClient::new(&server.sdk_config(), None, ManualClock::default());
         let invoker = LambdaInvoker { client };
@@ -102,7 +106,7 @@ async fn a_queued_or_refused_event_needs_only_the_head() {
 
 #[tokio::test]
 async fn a_connection_is_reused_unless_idle_for_over_20_seconds() {
-    let server = Loopback::start((0..3).map(|_| Answer::kept(202, &[], ""))).await;
+    let server = Loopback::start((0..3).map(|_| ScriptedResponse::keep_alive(202, &[], ""))).await;
     let clock = ManualClock::default();
     let invoker = LambdaInvoker { client: LambdaClient::new(&server.sdk_config(), None, clock.clone()) };
     for (idle, connections) in [(0, 1), (20_000, 1), (20_001, 2)] {
@@ -118,7 +122,7 @@ async fn a_connection_closed_during_a_freeze_gets_no_request() {
     let invoker = LambdaInvoker::new(&sdk_config(server.url()));
     assert_eq!(invoker.invoke_async(ARN, "{}").await, Ok(()));
     tokio::task::yield_now().await;
-    server.close_unseen();
+    server.close_unnoticed();
     assert_eq!(invoker.invoke_async(ARN, "{}").await, Ok(()));
-    server.end();
+    server.join();
 }

@@ -71,7 +71,7 @@ impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
     /// Returns the current endpoint immediately. If it is old, it is also refreshed in the background for later calls.
     pub(crate) fn current_endpoint(&self) -> Endpoint {
         let (endpoint, is_old) = {
-            let (known, now) = (self.lock_known(), self.clock.now());
+            let (known, now) = (self.lock_known_endpoint(), self.clock.now());
             (
                 known.endpoint.clone(),
                 has_passed(known.read_at, now, AGE_MAX) && has_passed(known.tried_at, now, PAUSE),
@@ -85,7 +85,8 @@ impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
 
     /// Returns an endpoint other than the refused one; `None` if the secret has not changed yet.
     pub(crate) async fn replacement_endpoint(&self, refused: &Endpoint) -> Option<Endpoint> {
-        let other = || Some(self.lock_known().endpoint.clone()).filter(|endpoint| endpoint != refused);
+        let other =
+            || Some(self.lock_known_endpoint().endpoint.clone()).filter(|endpoint| endpoint != refused);
         if let Some(other) = other() {
             return Some(other);
         }
@@ -97,11 +98,14 @@ impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
         }
         // Checked after the lock was acquired, since its previous holder may just have tried.
         let now = self.clock.now();
-        if self.lock_known().tried_after_refusal_at.is_some_and(|tried_at| !has_passed(tried_at, now, PAUSE))
+        if self
+            .lock_known_endpoint()
+            .tried_after_refusal_at
+            .is_some_and(|tried_at| !has_passed(tried_at, now, PAUSE))
         {
             return None;
         }
-        self.lock_known().tried_after_refusal_at = Some(now);
+        self.lock_known_endpoint().tried_after_refusal_at = Some(now);
         // In a separate task: this call may be cut off, but later calls also need the result.
         let _panicked = tokio::spawn(self.clone().read_again(turn)).await;
         other()
@@ -113,7 +117,7 @@ impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
 
     async fn read_again(self, _turn: OwnedMutexGuard<()>) {
         let began_at = self.clock.now();
-        self.lock_known().tried_at = began_at;
+        self.lock_known_endpoint().tried_at = began_at;
         let (answer, time_is_up) =
             (pin!(fetch_endpoint(&self.client, &self.arn, &self.settings)), pin!(self.clock.sleep(TIMEOUT)));
         let answer = match select(answer, time_is_up).await {
@@ -122,7 +126,7 @@ impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
         };
         match answer {
             Ok(endpoint) => {
-                let mut known = self.lock_known();
+                let mut known = self.lock_known_endpoint();
                 known.endpoint = endpoint;
                 known.read_at = began_at;
             }
@@ -139,11 +143,11 @@ impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
 impl<C> SecretEndpoint<C> {
     /// Waits until no read is in progress.
     #[cfg(test)]
-    pub(crate) async fn wait_settled(&self) {
+    pub(crate) async fn wait_until_settled(&self) {
         drop(self.reading.lock().await);
     }
 
-    fn lock_known(&self) -> MutexGuard<'_, KnownEndpoint> {
+    fn lock_known_endpoint(&self) -> MutexGuard<'_, KnownEndpoint> {
         lock(&self.known)
     }
 }

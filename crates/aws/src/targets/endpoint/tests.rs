@@ -5,7 +5,7 @@ use crate::SystemClock;
 use crate::settings::Logging;
 use crate::targets::SigV4Setting;
 use crate::telemetry::JsonLinesObserver;
-use crate::tests::loopback::{Answer, Loopback};
+use crate::tests::loopback::{Loopback, ScriptedResponse};
 
 const SIGNING_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 
@@ -68,7 +68,7 @@ fn a_url_in_the_secret_is_the_target_if_the_setting_is_missing() {
 }
 
 #[test]
-fn a_url_in_the_secret_follows_the_rules_of_the_setting() {
+fn a_url_in_the_secret_follows_the_same_rules_as_the_setting() {
     let refused = |url: &str| {
         let error = secret_error_with_settings(
             &settings_with_url_in_secret(false),
@@ -170,7 +170,7 @@ fn a_duplicate_header_is_refused() {
 }
 
 /// Returns the endpoint from a Secrets Manager response.
-async fn secret(answer: Answer) -> Result<Endpoint, SecretError> {
+async fn endpoint_from_response(answer: ScriptedResponse) -> Result<Endpoint, SecretError> {
     let server = Loopback::start([answer]).await;
     let arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:s";
     let observer = Arc::new(JsonLinesObserver::new("test", Logging::default(), SystemClock, std::io::sink()));
@@ -184,18 +184,22 @@ async fn secret(answer: Answer) -> Result<Endpoint, SecretError> {
 #[tokio::test]
 async fn a_secret_is_parsed_into_an_endpoint() {
     let body = r#"{"SecretString":"{\"Authorization\":\"Bearer key\"}"}"#;
-    let endpoint = secret(Answer::new(200, &[], body)).await.unwrap();
+    let endpoint = endpoint_from_response(ScriptedResponse::new(200, &[], body)).await.unwrap();
     assert_eq!(endpoint.headers["authorization"], "Bearer key");
 }
 
 #[tokio::test]
-async fn an_unusable_secret_is_refused_without_its_text() {
+async fn an_unusable_secret_is_refused_without_revealing_it() {
     let denied = r#"{"__type":"AccessDeniedException","Message":"CANARY"}"#;
-    let error = secret(Answer::new(400, &[], denied)).await.unwrap_err();
+    let error = endpoint_from_response(ScriptedResponse::new(400, &[], denied)).await.unwrap_err();
     assert_eq!(error, SecretError::Unreadable("AccessDeniedException".to_owned()));
-    let text = secret(Answer::new(200, &[], r#"{"SecretString":"CANARY"}"#)).await.unwrap_err();
+    let text = endpoint_from_response(ScriptedResponse::new(200, &[], r#"{"SecretString":"CANARY"}"#))
+        .await
+        .unwrap_err();
     assert_eq!(text, SecretError::NotAnObject);
-    let bytes = secret(Answer::new(200, &[], r#"{"SecretBinary":"e30="}"#)).await.unwrap_err();
+    let bytes = endpoint_from_response(ScriptedResponse::new(200, &[], r#"{"SecretBinary":"e30="}"#))
+        .await
+        .unwrap_err();
     assert_eq!(bytes, SecretError::NotAnObject);
 }
 
@@ -226,7 +230,7 @@ fn a_role_signature_excludes_signing_secrets_and_reserves_its_headers() {
 }
 
 #[test]
-fn the_service_of_a_url_in_the_secret_is_determined_by_its_host() {
+fn the_host_of_a_url_in_the_secret_determines_the_service() {
     let settings = with_auto_sigv4(settings_with_url_in_secret(false));
     assert!(Endpoint::parse(&settings, r#"{":url":"https://ab.lambda-url.eu-west-1.on.aws/"}"#).is_ok());
     let error = secret_error_with_settings(&settings, r#"{":url":"https://example.com/CANARY"}"#);

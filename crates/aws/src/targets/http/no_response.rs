@@ -18,7 +18,7 @@ pub(in super::super) fn no_response(error: &reqwest::Error) -> HandlerError {
     if let Some(reason) =
         find_cause::<rustls::Error>(error).and_then(|tls| handshake_failure(tls, error.is_connect()))
     {
-        return no_tls(reason);
+        return tls_failure(reason);
     }
     // Checked before other timeouts: connecting can also time out, which is not the message's fault.
     if error.is_connect() {
@@ -53,14 +53,14 @@ fn no_connection(error: &reqwest::Error) -> HandlerError {
             Some(HandlerError::transient("Http.Refused", "the target refuses connections"))
         }
         ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe if is_https => {
-            Some(no_tls("connection closed"))
+            Some(tls_failure("connection closed"))
         }
         _ => None,
     });
     known.unwrap_or_else(|| HandlerError::transient("Http.Connect", "could not connect to the target"))
 }
 
-fn no_tls(reason: &'static str) -> HandlerError {
+fn tls_failure(reason: &'static str) -> HandlerError {
     HandlerError::transient(
         ErrorType::Explained("Http.Tls", reason),
         format_args!("no TLS connection: {reason}"),

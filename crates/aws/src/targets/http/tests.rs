@@ -5,7 +5,7 @@ use redeliver_core::message::{Attribute, Attributes, ReceivedMessage};
 use super::*;
 use crate::clock::manual::ManualClock;
 use crate::targets::{EndpointSettings, Target, TargetUrl, UrlSetting, drain};
-use crate::tests::loopback::{Answer, ClosingServer, Loopback, REFUSED_URL, timeouts};
+use crate::tests::loopback::{ClosingServer, Loopback, REFUSED_URL, ScriptedResponse, timeouts};
 use crate::tests::record;
 
 /// A timeout that is never reached.
@@ -78,7 +78,7 @@ async fn call(server: &Loopback, timeout: Duration) -> Result<(), HandlerError> 
 
 async fn response_outcome(status: u16, headers: &[(&str, &str)]) -> Result<(), HandlerError> {
     let body = format!(r#"{{"error":"{CANARY}"}}"#);
-    call(&Loopback::start([Answer::new(status, headers, &body)]).await, LONG).await
+    call(&Loopback::start([ScriptedResponse::new(status, headers, &body)]).await, LONG).await
 }
 
 async fn failure(status: u16, headers: &[(&str, &str)]) -> HandlerError {
@@ -88,7 +88,7 @@ async fn failure(status: u16, headers: &[(&str, &str)]) -> HandlerError {
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
     for status in [301, 302, 303, 307, 308] {
-        let elsewhere = Loopback::start([Answer::new(200, &[], "")]).await;
+        let elsewhere = Loopback::start([ScriptedResponse::new(200, &[], "")]).await;
         let error = failure(status, &[("location", elsewhere.url())]).await;
         assert_eq!((error.error_type, error.kind), (ErrorType::HttpStatus(status), FailureKind::Transient));
         assert_eq!(elsewhere.requests().len(), 0, "{status}");
@@ -121,7 +121,7 @@ async fn retry_after_in_seconds_is_honored() {
 async fn retry_after_as_a_date_is_honored() {
     let clock = ManualClock::default();
     let date = httpdate::fmt_http_date((clock.now() + Duration::from_secs(600)).into());
-    let server = Loopback::start([Answer::new(503, &[("Retry-After", &date)], "")]).await;
+    let server = Loopback::start([ScriptedResponse::new(503, &[("Retry-After", &date)], "")]).await;
     let error = target_at(server.url(), &clock).handle(&message("{}")).await.unwrap_err();
     assert_eq!(error.kind, FailureKind::TransientAfter(Duration::from_secs(600)));
     let past = failure(429, &[("Retry-After", "Sun, 06 Nov 1994 08:49:37 GMT")]).await;
@@ -150,7 +150,7 @@ async fn common_variants_of_retry_after_are_parsed() {
 #[tokio::test]
 async fn an_unreadable_retry_after_is_reported_and_the_backoff_applies() {
     for (value, events) in [("", 1), ("soon", 1), ("-5", 1), ("1994-11-06T08:49:37", 1), ("1", 0)] {
-        let server = Loopback::start([Answer::new(503, &[("Retry-After", value)], "")]).await;
+        let server = Loopback::start([ScriptedResponse::new(503, &[("Retry-After", value)], "")]).await;
         let noted = RecordingObserver::default();
         let target = target(server.url(), LONG).with_observer(Arc::new(noted.clone()));
         let error = target.handle(&message("{}")).await.unwrap_err();
@@ -166,7 +166,7 @@ async fn an_unreadable_retry_after_is_reported_and_the_backoff_applies() {
 #[tokio::test]
 async fn the_request_has_the_unchanged_body_and_the_headers() {
     let body = "{ \"metadata\":{},\r\n \"data\" : {\"n\":1e400,\"é\":\"\\u00e9\u{FFFD}😀\",\"n\":0.10}}\n";
-    let server = Loopback::start([Answer::new(200, &[], "")]).await;
+    let server = Loopback::start([ScriptedResponse::new(200, &[], "")]).await;
     let url = format!("{}/orders/new?key={CANARY}&b=%20", server.url());
     let endpoint = endpoint_with_secret(&url, r#"{"Authorization":"Bearer key","X-Tenant":"a"}"#);
     HttpTarget::new(endpoint, None, LONG).unwrap().handle(&message(body)).await.unwrap();
@@ -194,7 +194,7 @@ async fn the_target_gets_the_trace_context_unless_a_secret_sets_the_header() {
     let looped = "Root=1-00000001-000000000000000000000002;Parent=0000000000000003;Sampled=0;Lineage=a:1";
     let record = ReceivedMessage { trace_header: Some(looped.to_owned()), ..record(None) };
     let sent = async |secret: &str, message: &Message<'_>| {
-        let server = Loopback::start([Answer::new(200, &[], "")]).await;
+        let server = Loopback::start([ScriptedResponse::new(200, &[], "")]).await;
         let target = HttpTarget::new(endpoint_with_secret(server.url(), secret), None, LONG).unwrap();
         let end = Timestamp::MAX_UTC;
         target.invoke(Invocation { trace: None, logs: None, message, record: &record, end }).await.unwrap();
@@ -221,15 +221,15 @@ async fn the_target_gets_the_trace_context_unless_a_secret_sets_the_header() {
 async fn a_body_of_1_mib_arrives_completely() {
     let body = format!(r#"{{"data":"{}"}}"#, "x".repeat(1_048_576 - 11));
     assert_eq!(body.len(), 1_048_576);
-    let server = Loopback::start([Answer::new(200, &[], "")]).await;
+    let server = Loopback::start([ScriptedResponse::new(200, &[], "")]).await;
     target(server.url(), LONG).handle(&message(&body)).await.unwrap();
     assert_eq!(server.request().body, body.as_bytes());
 }
 
 #[tokio::test]
-async fn a_target_that_times_out_is_transient_and_called_once() {
+async fn a_target_timeout_is_transient_and_not_retried() {
     for timeout in timeouts() {
-        let server = Loopback::start([Answer::hang()]).await;
+        let server = Loopback::start([ScriptedResponse::hang()]).await;
         let error = call(&server, timeout).await.unwrap_err();
         assert_eq!((error.error_type, error.kind), ("Http.Timeout".into(), FailureKind::Transient));
         match server.requests().len() {
@@ -248,8 +248,8 @@ async fn connect_failure_is_transient() {
 }
 
 #[tokio::test]
-async fn a_connection_broken_before_the_response_is_transient_and_not_retried() {
-    let server = Loopback::start([Answer::closed()]).await;
+async fn a_broken_connection_is_transient_and_not_retried() {
+    let server = Loopback::start([ScriptedResponse::closed()]).await;
     let error = call(&server, LONG).await.unwrap_err();
     assert_eq!((error.error_type, error.kind), ("Http.Reset".into(), FailureKind::Transient));
     // The target may have handled the request: the policy decides when to call again.
@@ -281,7 +281,7 @@ async fn a_plain_message_is_sent_with_its_content_type_and_idempotency_key() {
         ("a,b\n1,2", "text/plain; charset=utf-8"),
         ("{", "text/plain; charset=utf-8"),
     ] {
-        let server = Loopback::start([Answer::new(200, &[], "")]).await;
+        let server = Loopback::start([ScriptedResponse::new(200, &[], "")]).await;
         let form = &BodyForm::Plain { idempotency_key: Some("order 17".to_owned()) };
         let plain = Message { form, ..message(body) };
         assert_eq!(target(server.url(), LONG).handle(&plain).await, Ok(()));

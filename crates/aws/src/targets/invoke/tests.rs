@@ -10,7 +10,7 @@ use redeliver_core::policy::Policy;
 use super::*;
 use crate::clock::manual::ManualClock;
 use crate::targets::Target;
-use crate::tests::loopback::{Answer, ClosingServer, Loopback, REFUSED_URL, sdk_config, timeouts};
+use crate::tests::loopback::{ClosingServer, Loopback, REFUSED_URL, ScriptedResponse, sdk_config, timeouts};
 use crate::tests::record;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -36,7 +36,7 @@ async fn call(server: &Loopback, timeout: Duration, body: &str) -> Result<(), Ha
 /// Returns the target's error for an error from Lambda itself, whose message must not be repeated.
 async fn lambda_error(status: u16, code: &str) -> HandlerError {
     let headers = [("x-amzn-errortype", code), ("content-type", "application/json")];
-    let server = Loopback::start([Answer::new(status, &headers, r#"{"Message":"CANARY"}"#)]).await;
+    let server = Loopback::start([ScriptedResponse::new(status, &headers, r#"{"Message":"CANARY"}"#)]).await;
     let error = call(&server, LONG, "{}").await.unwrap_err();
     assert_eq!(server.requests().len(), 1, "the policy retries, not the SDK");
     assert!(!format!("{error:?}").contains("CANARY"), "{error:?}");
@@ -46,7 +46,7 @@ async fn lambda_error(status: u16, code: &str) -> HandlerError {
 #[tokio::test]
 async fn the_function_is_invoked_synchronously_with_the_unchanged_body() {
     let body = "{ \"data\" : {\"n\":1e400,\"é\":\"\\u00e9😀\",\"n\":0.10}}\n";
-    let server = Loopback::start([Answer::new(200, &[], "null")]).await;
+    let server = Loopback::start([ScriptedResponse::new(200, &[], "null")]).await;
     assert_eq!(call(&server, LONG, body).await, Ok(()));
     let request = server.request();
     assert_eq!(request.body, body.as_bytes());
@@ -59,7 +59,7 @@ async fn the_function_is_invoked_synchronously_with_the_unchanged_body() {
 async fn the_function_receives_the_messages_trace() {
     let xray = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1;Lineage=a:1";
     for (trace_header, sent) in [(Some(xray), vec![xray]), (None, vec![])] {
-        let server = Loopback::start([Answer::new(200, &[], "null")]).await;
+        let server = Loopback::start([ScriptedResponse::new(200, &[], "null")]).await;
         let target = LambdaTarget::new(&server.sdk_config(), ARN.to_owned(), LONG);
         let record = ReceivedMessage { trace_header: trace_header.map(str::to_owned), ..record(None) };
         let invocation = Invocation {
@@ -77,7 +77,7 @@ async fn the_function_receives_the_messages_trace() {
 #[tokio::test]
 async fn a_function_in_another_region_is_called_there() {
     // The scripted server's configuration is for eu-central-1.
-    let server = Loopback::start([Answer::new(200, &[], "null")]).await;
+    let server = Loopback::start([ScriptedResponse::new(200, &[], "null")]).await;
     let arn = ARN.replace("eu-central-1", "us-east-1");
     let target = LambdaTarget::new(&server.sdk_config(), arn, LONG);
     assert_eq!(target.handle(&message("{}")).await, Ok(()));
@@ -89,7 +89,8 @@ async fn a_function_in_another_region_is_called_there() {
 #[tokio::test]
 async fn a_function_error_is_transient_and_has_its_type_and_message() {
     let body = r#"{"errorType":"OrderLocked","errorMessage":"order 7 is locked","stackTrace":[]}"#;
-    let server = Loopback::start([Answer::new(200, &[("X-Amz-Function-Error", "Unhandled")], body)]).await;
+    let server =
+        Loopback::start([ScriptedResponse::new(200, &[("X-Amz-Function-Error", "Unhandled")], body)]).await;
     let error = call(&server, LONG, "{}").await.unwrap_err();
     assert_eq!(error.error_type, ErrorType::FromTarget("OrderLocked".to_owned()));
     assert_eq!((error.kind, error.details.as_str()), (FailureKind::Transient, "order 7 is locked"));
@@ -99,7 +100,7 @@ async fn a_function_error_is_transient_and_has_its_type_and_message() {
 #[tokio::test]
 async fn a_function_error_has_the_version_behind_the_alias() {
     let headers = [("X-Amz-Function-Error", "Unhandled"), ("X-Amz-Executed-Version", "7")];
-    let server = Loopback::start([Answer::new(200, &headers, "{}")]).await;
+    let server = Loopback::start([ScriptedResponse::new(200, &headers, "{}")]).await;
     assert_eq!(call(&server, LONG, "{}").await.unwrap_err().function.as_deref(), Some("orders:7"));
     assert_eq!(lambda_error(500, "ServiceException").await.function, None);
 }
@@ -115,9 +116,12 @@ async fn a_function_error_has_the_log_location_of_its_own_invocation() {
     let id = ("x-amzn-requestid", theirs);
     let failed = ("X-Amz-Function-Error", "Unhandled");
     for (answer, expected) in [
-        (Answer::new(200, &[failed, id], "{}"), LogLocation::default().with_request_id(Some(theirs))),
-        (Answer::new(200, &[failed], "{}"), LogLocation::default()),
-        (Answer::new(429, &[id], r#"{"Type":"User"}"#), ours()),
+        (
+            ScriptedResponse::new(200, &[failed, id], "{}"),
+            LogLocation::default().with_request_id(Some(theirs)),
+        ),
+        (ScriptedResponse::new(200, &[failed], "{}"), LogLocation::default()),
+        (ScriptedResponse::new(429, &[id], r#"{"Type":"User"}"#), ours()),
     ] {
         let server = Loopback::start([answer]).await;
         let target = LambdaTarget::new(&server.sdk_config(), ARN.to_owned(), LONG);
@@ -145,7 +149,10 @@ fn a_function_error_with_a_long_stack_trace_keeps_its_type_and_message() {
 #[tokio::test]
 async fn a_response_that_only_looks_like_an_error_is_a_success() {
     let body = r#"{"errorType":"OrderLocked"}"#;
-    assert_eq!(call(&Loopback::start([Answer::new(200, &[], body)]).await, LONG, "{}").await, Ok(()));
+    assert_eq!(
+        call(&Loopback::start([ScriptedResponse::new(200, &[], body)]).await, LONG, "{}").await,
+        Ok(())
+    );
 }
 
 #[test]
@@ -188,14 +195,14 @@ async fn an_error_from_lambda_is_transient_unless_the_payload_caused_it() {
 }
 
 #[tokio::test]
-async fn retry_after_of_a_throttled_function_is_honored() {
+async fn retry_after_from_a_throttled_function_is_honored() {
     for (value, expected) in [
         ("7", FailureKind::TransientAfter(Duration::from_secs(7))),
         ("0", FailureKind::TransientAfter(Duration::ZERO)),
         ("soon", FailureKind::Transient),
     ] {
         let headers = [("x-amzn-errortype", "TooManyRequestsException"), ("Retry-After", value)];
-        let server = Loopback::start([Answer::new(429, &headers, "{}")]).await;
+        let server = Loopback::start([ScriptedResponse::new(429, &headers, "{}")]).await;
         let error = call(&server, LONG, "{}").await.unwrap_err();
         assert_eq!((error.error_type, error.kind), ("Lambda.Throttled".into(), expected), "{value}");
     }
@@ -215,9 +222,9 @@ async fn a_payload_that_lambda_rejects_is_a_permanent_error() {
 }
 
 #[tokio::test]
-async fn a_function_that_times_out_is_transient_and_called_once() {
+async fn a_function_timeout_is_transient_and_not_retried() {
     for timeout in timeouts() {
-        let server = Loopback::start([Answer::hang()]).await;
+        let server = Loopback::start([ScriptedResponse::hang()]).await;
         let error = call(&server, timeout, "{}").await.unwrap_err();
         match server.requests().len() {
             0 => {}
@@ -232,7 +239,7 @@ async fn a_function_that_times_out_is_transient_and_called_once() {
 
 #[tokio::test]
 async fn a_connection_lost_after_the_request_is_not_retried_by_the_target() {
-    let server = Loopback::start([Answer::closed()]).await;
+    let server = Loopback::start([ScriptedResponse::closed()]).await;
     let error = call(&server, LONG, "{}").await.unwrap_err();
     assert_eq!((error.error_type, error.kind), ("Lambda.ConnectionLost".into(), FailureKind::Transient));
     assert_eq!(server.requests().len(), 1);
@@ -262,29 +269,36 @@ async fn call_with_stopped_clock(server: &Loopback) -> Result<(), HandlerError> 
 }
 
 #[tokio::test]
-async fn a_lambda_success_or_refusal_needs_only_the_head() {
-    for answer in [Answer::unfinished(200, 10), Answer::dripping(200), Answer::cut_off(200)] {
+async fn a_lambda_success_or_refusal_is_known_from_the_response_head() {
+    for answer in [
+        ScriptedResponse::unfinished(200, 10),
+        ScriptedResponse::dripping(200),
+        ScriptedResponse::cut_off(200),
+    ] {
         assert_eq!(call_with_stopped_clock(&Loopback::start([answer]).await).await, Ok(()));
     }
     let code = [("x-amzn-errortype", "RequestTooLargeException"), ("content-type", "application/json")];
-    let error =
-        call_with_stopped_clock(&Loopback::start([Answer::unfinished_with_headers(413, &code, 10)]).await)
-            .await
-            .unwrap_err();
+    let error = call_with_stopped_clock(
+        &Loopback::start([ScriptedResponse::unfinished_with_headers(413, &code, 10)]).await,
+    )
+    .await
+    .unwrap_err();
     assert_eq!((error.error_type, error.kind), ("Lambda.RequestTooLarge".into(), FailureKind::Permanent));
 }
 
 #[tokio::test]
-async fn a_function_error_with_lost_text_is_not_a_success() {
+async fn a_function_error_whose_body_is_lost_is_not_a_success() {
     let failed = [("X-Amz-Function-Error", "Unhandled")];
-    let server = Loopback::start([Answer::unfinished_with_headers(200, &failed, 10).and_closed()]).await;
+    let server =
+        Loopback::start([ScriptedResponse::unfinished_with_headers(200, &failed, 10).then_closed()]).await;
     let error = call(&server, LONG, "{}").await.unwrap_err();
     assert_eq!((error.error_type, error.kind), ("Lambda.ConnectionLost".into(), FailureKind::Transient));
 }
 
 #[tokio::test]
 async fn a_connection_is_reused_unless_idle_for_over_20_seconds() {
-    let server = Loopback::start((0..4).map(|_| Answer::kept(200, &[], r#"{"done":true}"#))).await;
+    let server =
+        Loopback::start((0..4).map(|_| ScriptedResponse::keep_alive(200, &[], r#"{"done":true}"#))).await;
     let clock = ManualClock::default();
     let target = LambdaTarget::with_clock(&server.sdk_config(), ARN.to_owned(), LONG, clock.clone());
     for (idle, connections) in [(0, 1), (20_000, 1), (20_001, 2), (0, 2)] {
@@ -300,9 +314,9 @@ async fn a_connection_closed_during_a_freeze_gets_no_request() {
     let target = LambdaTarget::new(&sdk_config(server.url()), ARN.to_owned(), LONG);
     assert_eq!(target.handle(&message("{}")).await, Ok(()));
     tokio::task::yield_now().await;
-    server.close_unseen();
+    server.close_unnoticed();
     assert_eq!(target.handle(&message("{}")).await, Ok(()));
-    server.end();
+    server.join();
 }
 
 #[tokio::test]
@@ -323,7 +337,7 @@ async fn a_plain_message_arrives_as_json_with_its_key_in_the_client_context() {
     for (body, payload) in
         [("{ \"n\" : 1e400 }", "{ \"n\" : 1e400 }"), ("a \"b\"\n", r#""a \"b\"\n""#), ("", r#""""#)]
     {
-        let server = Loopback::start([Answer::new(200, &[], "null")]).await;
+        let server = Loopback::start([ScriptedResponse::new(200, &[], "null")]).await;
         let target = LambdaTarget::new(&server.sdk_config(), ARN.to_owned(), LONG);
         let form = &BodyForm::Plain { idempotency_key: Some("o-\"17".to_owned()) };
         let plain = Message { form, retry_attempt: 2, ..message(body) };
@@ -335,7 +349,7 @@ async fn a_plain_message_arrives_as_json_with_its_key_in_the_client_context() {
         let custom = serde_json::json!({ "Idempotency-Key": "o-\"17", "X-Redeliver-Attempt": "2" });
         assert_eq!(context, serde_json::json!({ "custom": custom }));
     }
-    let server = Loopback::start([Answer::new(200, &[], "null")]).await;
+    let server = Loopback::start([ScriptedResponse::new(200, &[], "null")]).await;
     assert_eq!(call(&server, LONG, "{}").await, Ok(()));
     assert!(server.request().header("x-amz-client-context").is_empty(), "an envelope has the values itself");
 }
@@ -359,7 +373,7 @@ const DURABLE: FunctionModes = FunctionModes { tenant_isolation: false, durable:
 #[tokio::test]
 async fn the_group_is_sent_as_tenant_only_with_tenant_isolation() {
     for (modes, sent) in [(ISOLATED, vec!["blue:7@eu"]), (FunctionModes::default(), vec![])] {
-        let server = Loopback::start([Answer::new(200, &[], "null")]).await;
+        let server = Loopback::start([ScriptedResponse::new(200, &[], "null")]).await;
         assert_eq!(call_with_modes(&server, modes, Some("blue:7@eu"), &message("{}")).await, Ok(()));
         assert_eq!(server.request().header("x-amz-tenant-id"), sent);
     }
@@ -404,11 +418,11 @@ async fn copies_of_an_attempt_share_an_execution_and_a_retry_has_its_own() {
         (most, "6ba7b810-9dad-11d1-80b4-00c04fd430c8-100-1000-8619e271"),
         (longest, "6ba7b810-9dad-11d1-80b4-00c04fd430c8-100-1000-1210500-8619e271"),
     ] {
-        let server = Loopback::start([Answer::new(200, &[], "null")]).await;
+        let server = Loopback::start([ScriptedResponse::new(200, &[], "null")]).await;
         assert_eq!(call_with_modes(&server, DURABLE, None, &message).await, Ok(()));
         assert_eq!(server.request().header("x-amz-durable-execution-name"), [name]);
     }
-    let server = Loopback::start([Answer::new(200, &[], "null")]).await;
+    let server = Loopback::start([ScriptedResponse::new(200, &[], "null")]).await;
     assert_eq!(call(&server, LONG, "{}").await, Ok(()));
     assert!(server.request().header("x-amz-durable-execution-name").is_empty());
 }

@@ -36,7 +36,7 @@ pub(super) fn outcomes_per_record(answer: &FunctionResponse, ids: &[&str]) -> Ve
         }
         FunctionResponse::Error(body) => failed(Exception::from_json(body).into_error()),
         FunctionResponse::TooLarge => failed(too_large_error()),
-        FunctionResponse::Response(body) => match record_outcomes(body, ids) {
+        FunctionResponse::Response(body) => match parse_record_outcomes(body, ids) {
             Ok(outcomes) => outcomes,
             Err(details) => failed(HandlerError::transient("Runtime.InvalidResponse", details)),
         },
@@ -76,7 +76,7 @@ struct HandlerResponse<'a> {
 
 /// Returns the outcomes, or the error in an invalid response. Lambda also fails the whole batch for an invalid response
 /// ("Implementing partial batch responses").
-fn record_outcomes(body: &[u8], ids: &[&str]) -> Result<Vec<Result<(), HandlerError>>, String> {
+fn parse_record_outcomes(body: &[u8], ids: &[&str]) -> Result<Vec<Result<(), HandlerError>>, String> {
     let done = || ids.iter().map(|_| Ok(())).collect();
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(done());

@@ -91,7 +91,7 @@ impl Exception {
     fn inner_exception(&self) -> Option<Self> {
         let full_name = self.error_type.as_deref()?;
         if JAVA_CARRIERS.contains(&full_name) {
-            return self.wrapped_in_message();
+            return self.exception_in_message();
         }
         let name = full_name.rsplit('.').next()?;
         // Powertools for AWS Lambda (Python) includes the record's traceback in the message.
@@ -102,11 +102,11 @@ impl Exception {
             return None;
         }
         let read = |text| {
-            serde_json::from_str(text_within(text, CAUSE_BYTES_MAX)?)
+            serde_json::from_str(text_within_limit(text, CAUSE_BYTES_MAX)?)
                 .ok()
                 .map(|FromObject(exception)| exception)
         };
-        let causes = self.causes.as_deref().and_then(|text| text_within(text, CAUSE_BYTES_MAX));
+        let causes = self.causes.as_deref().and_then(|text| text_within_limit(text, CAUSE_BYTES_MAX));
         let causes = causes.and_then(|text| serde_json::from_str(text).ok());
         let causes: Vec<Box<RawValue>> = causes.unwrap_or_default();
         match &*causes {
@@ -119,7 +119,7 @@ impl Exception {
 
     /// Returns the exception whose class and message make up this exception's message. The location of the inner
     /// exception is unknown, so this exception's location in the function's code is used.
-    fn wrapped_in_message(&self) -> Option<Self> {
+    fn exception_in_message(&self) -> Option<Self> {
         let message = self.error_message.as_deref()?;
         let (class, text) = message.split_once(": ").unwrap_or((message, ""));
         // If an exception has no message, the runtime sends its class as the message.
@@ -158,7 +158,8 @@ impl Exception {
     }
 
     fn stack_frames(&self) -> Vec<Frame> {
-        let text = self.stack_trace.as_deref().and_then(|text| text_within(text, STACK_TRACE_BYTES_MAX));
+        let text =
+            self.stack_trace.as_deref().and_then(|text| text_within_limit(text, STACK_TRACE_BYTES_MAX));
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
@@ -195,7 +196,8 @@ impl Exception {
         // Ruby and Node.js send no causes.
         let mut cause = self.cause;
         for _ in 0..CAUSES_MAX {
-            let Some(text) = cause.as_deref().and_then(|text| text_within(text, CAUSE_BYTES_MAX)) else {
+            let Some(text) = cause.as_deref().and_then(|text| text_within_limit(text, CAUSE_BYTES_MAX))
+            else {
                 break;
             };
             let Self { error_type, error_message, cause: next, .. } = Self::from_json(text.as_bytes());
@@ -236,7 +238,7 @@ impl Frame {
 }
 
 /// Returns the text, unless it exceeds the limit.
-fn text_within(text: &RawValue, bytes_max: usize) -> Option<&str> {
+fn text_within_limit(text: &RawValue, bytes_max: usize) -> Option<&str> {
     Some(text.get()).filter(|text| text.len() <= bytes_max)
 }
 
@@ -255,7 +257,7 @@ fn is_java_class(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn details(stack_trace: &str) -> String {
+    fn error_details(stack_trace: &str) -> String {
         let text = format!(r#"{{"errorType":"E","errorMessage":"m","stackTrace":{stack_trace}}}"#);
         Exception::from_json(text.as_bytes()).into_error().details
     }
@@ -271,7 +273,7 @@ mod tests {
         };
         let frames: Vec<_> = (1..=1000).map(frame).collect();
         assert_eq!(
-            details(&format!("[{}]", frames.join(","))),
+            error_details(&format!("[{}]", frames.join(","))),
             r#"m (at File "/var/task/orders.py", line 1000, in charge)"#
         );
     }
@@ -280,10 +282,10 @@ mod tests {
     fn an_oversized_stack_trace_or_cause_is_ignored() {
         let text = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 4));
         assert_eq!(
-            details(&format!("[{}]", text(STACK_TRACE_BYTES_MAX))).len(),
+            error_details(&format!("[{}]", text(STACK_TRACE_BYTES_MAX))).len(),
             "m (at )".len() + STACK_TRACE_BYTES_MAX - 4
         );
-        assert_eq!(details(&format!("[{}]", text(STACK_TRACE_BYTES_MAX + 1))), "m");
+        assert_eq!(error_details(&format!("[{}]", text(STACK_TRACE_BYTES_MAX + 1))), "m");
         let caused = |bytes: usize| {
             let empty = r#"{"errorType":"C","errorMessage":"","data":""}"#;
             let cause =

@@ -66,7 +66,7 @@ impl RuntimeCommand {
 }
 
 /// A function that reads the output of a process to the end, in a separate thread.
-pub type ReadOutput = fn(PipeReader);
+pub type OutputReader = fn(PipeReader);
 
 /// The time limit for the remaining output of a process. The pipe closes when the last process that holds it exits. On
 /// Linux, all of them have been killed; elsewhere, a daemon may survive.
@@ -87,7 +87,7 @@ impl FunctionProcess {
     pub(super) fn start(
         command: &RuntimeCommand,
         runtime_api: SocketAddr,
-        output: Option<ReadOutput>,
+        output: Option<OutputReader>,
     ) -> io::Result<Self> {
         let mut process = process::Command::new(&command.program);
         process.args(&command.arguments).stdin(Stdio::null()).kill_on_drop(true);
@@ -96,14 +96,14 @@ impl FunctionProcess {
         process.env("AWS_LAMBDA_RUNTIME_API", runtime_api.to_string());
         // With this variable, the process would start redeliver again.
         process.env_remove("AWS_LAMBDA_EXEC_WRAPPER");
-        let output = output.map(|read| read_output(&mut process, read)).transpose()?;
+        let output = output.map(|read| redirect_output(&mut process, read)).transpose()?;
         let child = process.spawn()?;
         let group = child.id().map(|id| group.with_leader(id));
         Ok(Self { child, group, output })
     }
 
     /// Waits for the process to end, and kills the rest of its group.
-    pub(super) async fn wait_ended(&mut self) -> io::Result<ExitStatus> {
+    pub(super) async fn wait_for_exit(&mut self) -> io::Result<ExitStatus> {
         let status = self.child.wait().await;
         self.kill();
         status
@@ -131,7 +131,7 @@ impl Drop for FunctionProcess {
 }
 
 /// Redirects all output of a command to one pipe, which keeps its order, and starts the thread that reads it.
-fn read_output(process: &mut process::Command, read: ReadOutput) -> io::Result<Receiver<()>> {
+fn redirect_output(process: &mut process::Command, read: OutputReader) -> io::Result<Receiver<()>> {
     let (reader, writer) = io::pipe()?;
     process.stdout(writer.try_clone()?).stderr(writer);
     let (done, is_done) = mpsc::channel();

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use super::answer::FunctionResponse;
 use super::exception::Exception;
-use super::process::{FunctionProcess, ReadOutput, RuntimeCommand};
+use super::process::{FunctionProcess, OutputReader, RuntimeCommand};
 use super::runtime_api::{InvocationTask, RuntimeApi, RuntimeEvent, Upstream};
 use super::{FunctionInvocation, FunctionRuntime, lock};
 use crate::SystemClock;
@@ -37,7 +37,7 @@ pub struct Processes {
     command: RuntimeCommand,
     /// The time limit for each call outside Lambda.
     time_limit: Option<Duration>,
-    output: Option<ReadOutput>,
+    output: Option<OutputReader>,
     upstream: Option<Upstream>,
     /// One permit per process that can run.
     permits: Semaphore,
@@ -136,7 +136,7 @@ impl Processes {
     /// Redirects the standard output and error of each process to a pipe, which `read` consumes. By default, each
     /// process inherits our standard output and error.
     #[must_use]
-    pub fn with_output(self, read: ReadOutput) -> Self {
+    pub fn with_output(self, read: OutputReader) -> Self {
         Self { output: Some(read), ..self }
     }
 
@@ -150,9 +150,9 @@ impl Processes {
     ///
     /// # Errors
     /// If the program cannot be started.
-    pub async fn start_first(&self) -> io::Result<Result<(), FunctionExit>> {
+    pub async fn start_first_process(&self) -> io::Result<Result<(), FunctionExit>> {
         let mut function = self.start_process(true).await?;
-        let began = function.wait_ready().await;
+        let began = function.wait_until_ready().await;
         if began.is_ok() {
             lock(&self.idle).push(function);
         }
@@ -166,7 +166,7 @@ impl Processes {
             let idle = mem::take(&mut *lock(&self.idle));
             idle.iter().for_each(|function| function.process.terminate());
             for mut function in idle {
-                let _ = function.process.wait_ended().await;
+                let _ = function.process.wait_for_exit().await;
             }
         };
         // Dropping the remaining processes kills them.
@@ -209,7 +209,7 @@ impl Processes {
         for mut function in idle {
             function.is_ready = false;
             // If the process exited instead, the next call detects that.
-            let _ = function.wait_ready().await;
+            let _ = function.wait_until_ready().await;
             lock(&self.idle).push(function);
         }
     }
@@ -241,14 +241,14 @@ impl Processes {
         for _ in 0..2 {
             let begins = async {
                 let mut lease = self.lease_process().await.map_err(not_startable)?;
-                let began = lease.process_mut().wait_ready().await;
+                let began = lease.process_mut().wait_until_ready().await;
                 Ok((lease, began))
             };
             // A startup that takes longer is not interrupted; the next call uses its process.
             let begun = timeout(time_until(SystemClock.now(), end), begins).await;
             let (mut lease, began) = begun.map_err(|_| HandlerError::not_started())??;
             let answered = match began {
-                Ok(()) => self.limit_time(end, lease.process_mut().exchange_task(&task)).await?,
+                Ok(()) => self.limit_time(end, lease.process_mut().execute_task(&task)).await?,
                 Err(ended) => Err(ended),
             };
             let ended = match answered {
@@ -257,10 +257,10 @@ impl Processes {
             };
             lease.function = None;
             if ended.received_task {
-                return Err(ended.error_in_call());
+                return Err(ended.call_error());
             }
             if ended.init_error.is_some() {
-                return Err(ended.error_at_start());
+                return Err(ended.startup_error());
             }
         }
         let details = "the function's process exited before it requested an invocation";
@@ -294,14 +294,14 @@ impl RunningFunction {
     }
 
     /// Waits until the process requests an invocation.
-    async fn wait_ready(&mut self) -> Result<(), FunctionExit> {
+    async fn wait_until_ready(&mut self) -> Result<(), FunctionExit> {
         while !self.is_ready {
             self.next_event().await?;
         }
         Ok(())
     }
 
-    async fn exchange_task(&mut self, task: &InvocationTask) -> Result<FunctionResponse, FunctionExit> {
+    async fn execute_task(&mut self, task: &InvocationTask) -> Result<FunctionResponse, FunctionExit> {
         let InvocationTask { request_id, event, headers } = task;
         let task =
             InvocationTask { request_id: request_id.clone(), event: event.clone(), headers: headers.clone() };
@@ -338,7 +338,7 @@ impl RunningFunction {
                 }
                 Ok(event)
             }
-            status = self.process.wait_ended() => {
+            status = self.process.wait_for_exit() => {
                 Err(FunctionExit { status: status.ok(), init_error: self.init_error.take(), received_task: false })
             }
         }
@@ -352,7 +352,7 @@ impl FunctionExit {
         self.status.map_or_else(|| "for an unknown reason".to_owned(), |status| status.to_string())
     }
 
-    fn error_in_call(&self) -> HandlerError {
+    fn call_error(&self) -> HandlerError {
         HandlerError::transient(
             "Runtime.Exited",
             format_args!("the function's process ended: {}", self.describe_exit()),
@@ -361,7 +361,7 @@ impl FunctionExit {
 
     /// Returns the error for a call whose process reported an error during startup and exited. The function is down, so
     /// no message is at fault.
-    fn error_at_start(self) -> HandlerError {
+    fn startup_error(self) -> HandlerError {
         let error = Exception::from_json(&self.init_error.unwrap_or_default()).into_error();
         HandlerError::unavailable(error.error_type, error.details)
     }

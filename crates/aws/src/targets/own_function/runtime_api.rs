@@ -173,7 +173,7 @@ impl RuntimeApiState {
         match (request.method(), &*segments) {
             (&Method::GET, ["runtime", "invocation", "next"]) => self.next_task().await,
             (&Method::POST, ["runtime", "invocation", id, kind @ ("response" | "error")]) => {
-                self.take_answer(id, *kind == "error", request.into_body()).await
+                self.handle_response(id, *kind == "error", request.into_body()).await
             }
             (&Method::GET, ["runtime", "restore", "next"]) => self.wait_for_restore().await,
             (&Method::POST, ["runtime", "init", "error"]) => self.handle_init_error(request).await,
@@ -204,7 +204,12 @@ impl RuntimeApiState {
         response
     }
 
-    async fn take_answer(&self, request_id: &str, is_error: bool, body: Incoming) -> Response<Full<Bytes>> {
+    async fn handle_response(
+        &self,
+        request_id: &str,
+        is_error: bool,
+        body: Incoming,
+    ) -> Response<Full<Bytes>> {
         if lock(&self.taken).as_deref() != Some(request_id) {
             let message = "it is not the id of the current invocation";
             return error_response(StatusCode::BAD_REQUEST, "InvalidRequestID", message);

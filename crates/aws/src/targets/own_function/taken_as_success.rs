@@ -77,7 +77,7 @@ fn read_members(text: &[u8]) -> Option<ReportMembers> {
                     members.shape = members.shape.or(is_error.then_some(status));
                 } else {
                     object.next_value::<IgnoredAny>()?;
-                    members.shape = members.shape.or_else(|| match_misspelled(&name));
+                    members.shape = members.shape.or_else(|| match_misspelling(&name));
                 }
             }
             Ok(members)
@@ -92,7 +92,7 @@ fn read_members(text: &[u8]) -> Option<ReportMembers> {
 struct ReportMemberName<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Returns our name for a member whose name differs only in case, separators or number.
-fn match_misspelled(name: &str) -> Option<&'static str> {
+fn match_misspelling(name: &str) -> Option<&'static str> {
     if name.len() > NAME_BYTES_MAX {
         return None;
     }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_that_resembles_a_report_has_a_shape() {
+    fn a_response_that_resembles_a_failure_report_is_detected() {
         for (answer, expected) in [
             (r#"{"BatchItemFailures":[{"ItemIdentifier":"ID"}]}"#, "BatchItemFailures"),
             (r#"{"BatchItemFailures":[]}"#, "BatchItemFailures"),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_that_does_not_resemble_a_report_has_no_shape() {
+    fn a_response_that_does_not_resemble_a_failure_report_is_ignored() {
         for answer in [
             "",
             " ",

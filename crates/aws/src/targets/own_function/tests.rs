@@ -28,7 +28,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::SystemClock;
-use crate::tests::loopback::{Answer, Loopback};
+use crate::tests::loopback::{Loopback, ScriptedResponse};
 
 /// More time than a busy machine needs.
 const LONG: Duration = Duration::from_secs(300);
@@ -65,21 +65,21 @@ impl TestFunction {
     }
 
     /// Returns the address and the process id of each started process.
-    fn starts(&self) -> Vec<(String, String)> {
+    fn started_processes(&self) -> Vec<(String, String)> {
         let text = fs::read_to_string(&self.starts).unwrap_or_default();
         let starts = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')?.split_once(' '));
         starts.map(|(address, id)| (address.to_owned(), id.to_owned())).collect()
     }
 
     fn signal(&self, signal: Signal) {
-        let id = self.starts().last().unwrap().1.parse().unwrap();
+        let id = self.started_processes().last().unwrap().1.parse().unwrap();
         rustix::process::kill_process_group(rustix::process::Pid::from_raw(id).unwrap(), signal).unwrap();
     }
 
     /// Waits for the `nth` process and returns its runtime.
     async fn runtime(&self, nth: usize) -> Runtime {
         loop {
-            if let Some((address, _)) = self.starts().get(nth - 1) {
+            if let Some((address, _)) = self.started_processes().get(nth - 1) {
                 return Runtime { client: Client::new(), base: format!("http://{address}/2018-06-01") };
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -145,7 +145,7 @@ fn test_message(n: u32) -> TestMessage {
     TestMessage { body: format!(r#"{{"n":{n}}}"#), message_id: format!("id-{n}"), attributes, record }
 }
 
-fn end() -> Timestamp {
+fn deadline() -> Timestamp {
     SystemClock.now() + LONG
 }
 
@@ -156,7 +156,7 @@ struct Runtime {
 }
 
 impl Runtime {
-    async fn next(&self) -> (BTreeMap<String, String>, Value) {
+    async fn next_invocation(&self) -> (BTreeMap<String, String>, Value) {
         let response =
             self.client.get(format!("{}/runtime/invocation/next", self.base)).send().await.unwrap();
         let headers = response.headers().iter();
@@ -170,8 +170,8 @@ impl Runtime {
     }
 
     /// Receives an invocation and responds to it; returns its event.
-    async fn answer(&self, answer: &str) -> Value {
-        let (headers, event) = self.next().await;
+    async fn respond(&self, answer: &str) -> Value {
+        let (headers, event) = self.next_invocation().await;
         let id = &headers["lambda-runtime-aws-request-id"];
         let accepted = self.post(&format!("runtime/invocation/{id}/response"), answer.to_owned()).await;
         assert_eq!(accepted.status(), StatusCode::ACCEPTED);
@@ -191,12 +191,12 @@ async fn a_handler_gets_the_original_record_and_the_messages_own_headers() {
     function.begin_invocation("arn:aws:lambda:eu-west-1:123456789012:function:orders", Some("Root=1-ours"));
     let one = test_message(1);
     let (message, record) = one.parts();
-    let end = end();
+    let end = deadline();
     let called =
         function.invoke(Invocation { trace: None, logs: None, message: &message, record: &record, end });
     let served = async {
         let runtime = function.runtime(1).await;
-        let (headers, event) = runtime.next().await;
+        let (headers, event) = runtime.next_invocation().await;
         let id = headers["lambda-runtime-aws-request-id"].clone();
         assert_eq!(Uuid::parse_str(&id).unwrap().get_version_num(), 4);
         assert_eq!(headers["lambda-runtime-deadline-ms"], end.timestamp_millis().to_string());
@@ -248,7 +248,7 @@ async fn a_handler_gets_the_original_record_and_the_messages_own_headers() {
 
 /// The handler's log lines have this request id and are in the environment's log stream.
 #[tokio::test]
-async fn a_calls_log_location_has_the_request_id_of_the_handlers_context() {
+async fn a_calls_log_location_has_the_request_id_from_the_handlers_context() {
     let stream = || LogLocation::in_stream(Some("/aws/lambda/orders".to_owned()), Some("s".to_owned()));
     let ours = || stream().with_request_id(Some("ours"));
     for handler_event in [HandlerEvent::Record, HandlerEvent::Batch] {
@@ -256,11 +256,16 @@ async fn a_calls_log_location_has_the_request_id_of_the_handlers_context() {
         let one = test_message(1);
         let (message, record) = one.parts();
         let logs = CallLogs::new(ours());
-        let invocation =
-            Invocation { trace: None, logs: Some(&logs), message: &message, record: &record, end: end() };
+        let invocation = Invocation {
+            trace: None,
+            logs: Some(&logs),
+            message: &message,
+            record: &record,
+            end: deadline(),
+        };
         let served = async {
             let runtime = function.runtime(1).await;
-            let (headers, _) = runtime.next().await;
+            let (headers, _) = runtime.next_invocation().await;
             let id = &headers["lambda-runtime-aws-request-id"];
             // The location is set before the response, since a call that is cut off has no response.
             assert_eq!(logs.location(), stream().with_request_id(Some(id)));
@@ -275,13 +280,13 @@ async fn a_calls_log_location_has_the_request_id_of_the_handlers_context() {
     let (message, record) = one.parts();
     let logs = CallLogs::new(ours());
     let invocation =
-        Invocation { trace: None, logs: Some(&logs), message: &message, record: &record, end: end() };
+        Invocation { trace: None, logs: Some(&logs), message: &message, record: &record, end: deadline() };
     function.invoke(invocation).await.unwrap_err();
     assert_eq!(logs.location(), stream(), "no log line of a function that does not start has the id");
 }
 
 #[tokio::test]
-async fn a_handler_receives_the_trace_of_the_messages_traceparent() {
+async fn a_handler_receives_the_trace_from_the_messages_traceparent() {
     let function = TestFunction::new(HandlerEvent::Record);
     let mut one = test_message(1);
     let parent = Attribute::string("00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-01");
@@ -293,11 +298,11 @@ async fn a_handler_receives_the_trace_of_the_messages_traceparent() {
         logs: None,
         message: &message,
         record: &record,
-        end: end(),
+        end: deadline(),
     });
     let served = async {
         let runtime = function.runtime(1).await;
-        let (headers, _) = runtime.next().await;
+        let (headers, _) = runtime.next_invocation().await;
         let id = &headers["lambda-runtime-aws-request-id"];
         runtime.post(&format!("runtime/invocation/{id}/response"), "null").await;
         headers["lambda-runtime-trace-id"].clone()
@@ -327,7 +332,7 @@ fn a_record_has_its_redrive_source_and_only_attributes_from_sqs() {
         logs: None,
         message: &message,
         record: &record,
-        end: end(),
+        end: deadline(),
     });
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(
@@ -345,13 +350,13 @@ async fn calls_started_together_share_an_invocation_but_not_an_outcome() {
     let function = TestFunction::new(HandlerEvent::Batch);
     let all = [1, 2, 3].map(test_message);
     let messages = all.each_ref().map(TestMessage::parts);
-    let end = end();
+    let end = deadline();
     let calls = messages.iter().map(|(message, record)| {
         function.invoke(Invocation { trace: None, logs: None, message, record, end })
     });
     let served = async {
         let runtime = function.runtime(1).await;
-        let event = runtime.answer(r#"{"batchItemFailures":[{"itemIdentifier":"sqs-2"}]}"#).await;
+        let event = runtime.respond(r#"{"batchItemFailures":[{"itemIdentifier":"sqs-2"}]}"#).await;
         let ids: Vec<_> =
             event["Records"].as_array().unwrap().iter().map(|record| record["messageId"].clone()).collect();
         assert_eq!(ids, ["sqs-1", "sqs-2", "sqs-3"]);
@@ -365,7 +370,7 @@ async fn a_call_dropped_before_its_invocation_is_not_in_the_event() {
     let function = TestFunction::new(HandlerEvent::Batch);
     let all = [1, 2, 3].map(test_message);
     let [first, second, third] = all.each_ref().map(TestMessage::parts);
-    let end = end();
+    let end = deadline();
     let call =
         |(message, record)| function.invoke(Invocation { trace: None, logs: None, message, record, end });
     let mut first_call = Box::pin(call((&first.0, &first.1)));
@@ -375,7 +380,7 @@ async fn a_call_dropped_before_its_invocation_is_not_in_the_event() {
     let mut waiting_call = Box::pin(call((&third.0, &third.1)));
     assert!(poll!(&mut waiting_call).is_pending());
     let served = async {
-        let event = function.runtime(1).await.answer("null").await;
+        let event = function.runtime(1).await.respond("null").await;
         let records = event["Records"].as_array().unwrap();
         let ids: Vec<_> = records.iter().map(|record| record["messageId"].clone()).collect();
         assert_eq!(ids, ["sqs-1", "sqs-3"], "the dropped call's message is handed off as cut off");
@@ -384,11 +389,11 @@ async fn a_call_dropped_before_its_invocation_is_not_in_the_event() {
 }
 
 #[tokio::test]
-async fn a_call_dropped_as_it_starts_blocks_no_later_call() {
+async fn a_call_dropped_as_it_starts_does_not_block_later_calls() {
     let function = TestFunction::new(HandlerEvent::Batch);
     let all = [1, 2, 3].map(test_message);
     let [first, second, third] = all.each_ref().map(TestMessage::parts);
-    let end = end();
+    let end = deadline();
     let call =
         |(message, record)| function.invoke(Invocation { trace: None, logs: None, message, record, end });
     let mut dropped = Box::pin(call((&first.0, &first.1)));
@@ -398,7 +403,7 @@ async fn a_call_dropped_as_it_starts_blocks_no_later_call() {
     let error = timeout(LONG, waiting_call).await.expect("it ends").unwrap_err();
     assert_eq!(error.error_type.name(), "Timeout");
     let served = async {
-        let event = function.runtime(1).await.answer("null").await;
+        let event = function.runtime(1).await.respond("null").await;
         assert_eq!(event["Records"][0]["messageId"], "sqs-3");
         assert_eq!(event["Records"].as_array().unwrap().len(), 1);
     };
@@ -416,12 +421,12 @@ async fn a_response_over_six_megabytes_is_refused_and_fails_the_record() {
             logs: None,
             message: &message,
             record: &record,
-            end: end(),
+            end: deadline(),
         });
         let mut status = None;
         let served = async {
             let runtime = function.runtime(1).await;
-            let (headers, _) = runtime.next().await;
+            let (headers, _) = runtime.next_invocation().await;
             let path = format!("runtime/invocation/{}/response", headers["lambda-runtime-aws-request-id"]);
             status = Some(runtime.post(&path, vec![b' '; bytes]).await.status());
         };
@@ -435,7 +440,7 @@ async fn a_response_over_six_megabytes_is_refused_and_fails_the_record() {
 
 /// The response from aws-lambda-ric 4.1 for a handler wrapped in `awslambda.streamifyResponse`.
 #[tokio::test]
-async fn a_failed_streamed_response_is_the_error_in_its_trailers() {
+async fn a_failed_streamed_response_yields_the_error_from_its_trailers() {
     let function = TestFunction::new(HandlerEvent::Record);
     let one = test_message(1);
     let (message, record) = one.parts();
@@ -445,11 +450,11 @@ async fn a_failed_streamed_response_is_the_error_in_its_trailers() {
             logs: None,
             message: &message,
             record: &record,
-            end: end(),
+            end: deadline(),
         });
         let served = async {
             let runtime = function.runtime(1).await;
-            let (headers, _) = runtime.next().await;
+            let (headers, _) = runtime.next_invocation().await;
             let id = &headers["lambda-runtime-aws-request-id"];
             let authority = runtime.base.strip_prefix("http://").unwrap().split('/').next().unwrap();
             let mut stream = TcpStream::connect(authority).await.unwrap();
@@ -485,14 +490,15 @@ async fn a_failed_streamed_response_is_the_error_in_its_trailers() {
 }
 
 #[tokio::test]
-async fn an_exited_function_fails_one_message_and_is_restarted_by_the_next_call() {
+async fn a_function_exit_fails_one_message_and_the_next_call_restarts_it() {
     let function = TestFunction::new(HandlerEvent::Record);
     let one = test_message(1);
     let (message, record) = one.parts();
-    let invocation = Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
+    let invocation =
+        Invocation { trace: None, logs: None, message: &message, record: &record, end: deadline() };
     let served = async {
         let runtime = function.runtime(1).await;
-        runtime.next().await;
+        runtime.next_invocation().await;
         function.signal(Signal::KILL);
     };
     let error = run_both(function.invoke(invocation), served).await.unwrap_err();
@@ -500,20 +506,21 @@ async fn an_exited_function_fails_one_message_and_is_restarted_by_the_next_call(
     assert_eq!(error.details, "the function's process ended: signal: 9 (SIGKILL)");
     assert_eq!(error.kind, FailureKind::Transient);
 
-    let served = async { drop(function.runtime(2).await.answer("null").await) };
+    let served = async { drop(function.runtime(2).await.respond("null").await) };
     assert_eq!(run_both(function.invoke(invocation), served).await, Ok(()));
 }
 
 #[tokio::test]
-async fn a_function_that_exits_between_calls_spends_no_attempt() {
+async fn a_function_exit_between_calls_does_not_use_up_an_attempt() {
     let function = TestFunction::new(HandlerEvent::Record);
     let one = test_message(1);
     let (message, record) = one.parts();
-    let invocation = Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
-    let first = async { drop(function.runtime(1).await.answer("null").await) };
+    let invocation =
+        Invocation { trace: None, logs: None, message: &message, record: &record, end: deadline() };
+    let first = async { drop(function.runtime(1).await.respond("null").await) };
     assert_eq!(run_both(function.invoke(invocation), first).await, Ok(()));
     function.signal(Signal::KILL);
-    let second = async { drop(function.runtime(2).await.answer("null").await) };
+    let second = async { drop(function.runtime(2).await.respond("null").await) };
     assert_eq!(run_both(function.invoke(invocation), second).await, Ok(()));
 }
 
@@ -527,11 +534,11 @@ async fn a_response_counts_even_if_the_function_then_exits() {
         logs: None,
         message: &message,
         record: &record,
-        end: end()
+        end: deadline()
     }));
     let taken = async {
         let runtime = own.runtime(1).await;
-        let (headers, _) = runtime.next().await;
+        let (headers, _) = runtime.next_invocation().await;
         (runtime, headers["lambda-runtime-aws-request-id"].clone())
     };
     let (runtime, id) = tokio::select! {
@@ -542,15 +549,15 @@ async fn a_response_counts_even_if_the_function_then_exits() {
     let accepted = runtime.post(&format!("runtime/invocation/{id}/response"), "null").await;
     assert_eq!(accepted.status(), StatusCode::ACCEPTED);
     own.signal(Signal::KILL);
-    wait_until(|| !is_running(&own.starts()[0].1)).await;
+    wait_until(|| !is_running(&own.started_processes()[0].1)).await;
     assert_eq!(call.await, Ok(()));
 }
 
 #[tokio::test]
-async fn a_process_handles_one_call_at_a_time_up_to_the_process_limit() {
+async fn calls_run_concurrently_up_to_the_process_limit() {
     let all = [1, 2].map(test_message);
     let messages = all.each_ref().map(TestMessage::parts);
-    let end = end();
+    let end = deadline();
     let both = async |own: &TestFunction, served| {
         let calls = messages.iter().map(|(message, record)| {
             own.invoke(Invocation { trace: None, logs: None, message, record, end })
@@ -562,7 +569,7 @@ async fn a_process_handles_one_call_at_a_time_up_to_the_process_limit() {
         let runtime = one.runtime(1).await;
         for _ in &messages {
             tokio::select! {
-                _ = runtime.answer("null") => {}
+                _ = runtime.respond("null") => {}
                 _ = one.runtime(2) => panic!("a second process was started"),
             }
         }
@@ -574,7 +581,7 @@ async fn a_process_handles_one_call_at_a_time_up_to_the_process_limit() {
         TestFunction::with_processes(NonZeroU16::new(2).unwrap(), script, HandlerEvent::Record, |own| own);
     let at_once = async {
         let (first, second) = tokio::join!(two.runtime(1), two.runtime(2));
-        tokio::join!(first.answer("null"), second.answer("null"));
+        tokio::join!(first.respond("null"), second.respond("null"));
     };
     both(&two, at_once.boxed_local()).await;
 }
@@ -584,11 +591,16 @@ async fn a_function_receives_sigterm_once_its_call_has_ended() {
     let own = TestFunction::new(HandlerEvent::Record);
     let one = test_message(1);
     let (message, record) = one.parts();
-    let call =
-        own.invoke(Invocation { trace: None, logs: None, message: &message, record: &record, end: end() });
+    let call = own.invoke(Invocation {
+        trace: None,
+        logs: None,
+        message: &message,
+        record: &record,
+        end: deadline(),
+    });
     let served = async {
         let runtime = own.runtime(1).await;
-        let (headers, _) = runtime.next().await;
+        let (headers, _) = runtime.next_invocation().await;
         let mut end = pin!(own.runtime.stop_all());
         assert!(poll!(&mut end).is_pending(), "a call is under way");
         let path = format!("runtime/invocation/{}/response", headers["lambda-runtime-aws-request-id"]);
@@ -625,7 +637,7 @@ async fn a_function_does_not_inherit_the_wrapper_variable() {
     let command = command(&["sh", "-c", "exit ${AWS_LAMBDA_EXEC_WRAPPER:+1}"]);
     let variables = vec![("AWS_LAMBDA_EXEC_WRAPPER", "/opt/redeliver".into())];
     let processes = Processes::new(RuntimeCommand { variables, ..command }, NonZeroU16::MIN);
-    assert_eq!(processes.start_first().await.unwrap().unwrap_err().describe_exit(), "exit status: 0");
+    assert_eq!(processes.start_first_process().await.unwrap().unwrap_err().describe_exit(), "exit status: 0");
 }
 
 #[tokio::test]
@@ -633,13 +645,14 @@ async fn a_function_that_never_starts_is_unavailable_after_two_tries() {
     let function = TestFunction::with_script("exit 1", HandlerEvent::Record, |function| function);
     let one = test_message(1);
     let (message, record) = one.parts();
-    let invocation = Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
+    let invocation =
+        Invocation { trace: None, logs: None, message: &message, record: &record, end: deadline() };
     let error = timeout(LONG, function.invoke(invocation)).await.expect("it ends").unwrap_err();
     assert_eq!(
         (error.error_type.name().as_ref(), error.kind),
         ("Runtime.ExitError", FailureKind::Unavailable(None))
     );
-    assert_eq!(function.starts().len(), 2);
+    assert_eq!(function.started_processes().len(), 2);
 
     let missing = RuntimeCommand::new(["/no/such/program".into()]).unwrap();
     let missing = OwnFunction::new(Processes::new(missing, NonZeroU16::MIN), HandlerEvent::Record);
@@ -659,33 +672,33 @@ async fn child_processes_end_with_their_function() {
         logs: None,
         message: &message,
         record: &record,
-        end: end(),
+        end: deadline(),
     });
     let served = async {
-        function.runtime(1).await.next().await;
-        wait_until(|| function.starts().len() == 2).await;
+        function.runtime(1).await.next_invocation().await;
+        wait_until(|| function.started_processes().len() == 2).await;
         // Kills only the process itself, as a crash would.
-        let id = rustix::process::Pid::from_raw(function.starts()[0].1.parse().unwrap()).unwrap();
+        let id = rustix::process::Pid::from_raw(function.started_processes()[0].1.parse().unwrap()).unwrap();
         rustix::process::kill_process(id, Signal::KILL).unwrap();
     };
     assert_eq!(run_both(called, served).await.unwrap_err().error_type.name(), "Runtime.Exited");
-    let left = &function.starts()[1].1;
+    let left = &function.started_processes()[1].1;
     wait_until(|| !is_running(left)).await;
 }
 
 #[tokio::test]
-async fn concurrent_batches_are_two_invocations() {
+async fn concurrent_batches_use_separate_invocations() {
     let function = TestFunction::new(HandlerEvent::Batch);
     let all = [1, 2].map(test_message);
     let messages = all.each_ref().map(TestMessage::parts);
-    let ends = [end(), end() + Duration::from_secs(1)];
+    let ends = [deadline(), deadline() + Duration::from_secs(1)];
     let calls = messages.iter().zip(ends).map(|((message, record), end)| {
         function.invoke(Invocation { trace: None, logs: None, message, record, end })
     });
     let served = async {
         let runtime = function.runtime(1).await;
         for _ in 0..2 {
-            let event = runtime.answer("null").await;
+            let event = runtime.respond("null").await;
             assert_eq!(event["Records"].as_array().unwrap().len(), 1);
         }
     };
@@ -698,19 +711,20 @@ async fn a_cut_off_call_kills_the_functions_child_processes() {
     let function = TestFunction::with_script(script, HandlerEvent::Record, |function| function);
     let one = test_message(1);
     let (message, record) = one.parts();
-    let invocation = Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
+    let invocation =
+        Invocation { trace: None, logs: None, message: &message, record: &record, end: deadline() };
     {
         let mut call = pin!(function.invoke(invocation));
         let taken = async {
-            function.runtime(1).await.next().await;
-            wait_until(|| function.starts().len() == 2).await;
+            function.runtime(1).await.next_invocation().await;
+            wait_until(|| function.started_processes().len() == 2).await;
         };
         tokio::select! {
             outcome = &mut call => panic!("{outcome:?}"),
             () = taken => {}
         }
     }
-    let started = function.starts();
+    let started = function.started_processes();
     wait_until(|| started.iter().all(|(_, id)| !is_running(id))).await;
     assert!(lock(&function.runtime.idle).is_empty());
 }
@@ -721,63 +735,66 @@ async fn a_function_still_starting_when_its_call_is_dropped_is_kept() {
     let function = TestFunction::new(HandlerEvent::Record);
     let one = test_message(1);
     let (message, record) = one.parts();
-    let invocation = Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
+    let invocation =
+        Invocation { trace: None, logs: None, message: &message, record: &record, end: deadline() };
     {
         let mut call = pin!(function.invoke(invocation));
         tokio::select! {
             outcome = &mut call => panic!("{outcome:?}"),
-            () = wait_until(|| !function.starts().is_empty()) => {}
+            () = wait_until(|| !function.started_processes().is_empty()) => {}
         }
     }
-    let served = async { drop(function.runtime(1).await.answer("null").await) };
+    let served = async { drop(function.runtime(1).await.respond("null").await) };
     assert_eq!(run_both(function.invoke(invocation), served).await, Ok(()));
-    assert_eq!(function.starts().len(), 1, "it was started once");
+    assert_eq!(function.started_processes().len(), 1, "it was started once");
 }
 
 /// A wrapper may send traces after each call, or the runtime may collect garbage. A restart would take longer.
 #[tokio::test]
-async fn a_function_busy_after_its_response_is_awaited_not_killed() {
+async fn a_function_that_is_still_busy_after_responding_is_not_killed() {
     let function = TestFunction::new(HandlerEvent::Record);
     let one = test_message(1);
     let (message, record) = one.parts();
-    let invocation = Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
-    let served = async { drop(function.runtime(1).await.answer("null").await) };
+    let invocation =
+        Invocation { trace: None, logs: None, message: &message, record: &record, end: deadline() };
+    let served = async { drop(function.runtime(1).await.respond("null").await) };
     assert_eq!(run_both(function.invoke(invocation), served).await, Ok(()));
 
     let soon = Invocation { end: SystemClock.now() + Duration::from_millis(20), ..invocation };
     let outcome = timeout(LONG, function.invoke(soon)).await.expect("it ends at its deadline");
     assert_eq!(outcome.unwrap_err().kind, FailureKind::NotStarted);
-    let served = async { drop(function.runtime(1).await.answer("null").await) };
+    let served = async { drop(function.runtime(1).await.respond("null").await) };
     assert_eq!(run_both(function.invoke(invocation), served).await, Ok(()));
-    assert_eq!(function.starts().len(), 1, "it was started once");
+    assert_eq!(function.started_processes().len(), 1, "it was started once");
 }
 
 /// AWS's runtime for Node.js sends requests in this order after an error in a stream.
 #[tokio::test]
-async fn a_function_that_requests_a_task_before_its_response_ends_receives_the_next_task() {
+async fn a_task_request_made_before_the_response_still_gets_the_next_task() {
     let function = TestFunction::new(HandlerEvent::Record);
     let one = test_message(1);
     let (message, record) = one.parts();
-    let invocation = Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
+    let invocation =
+        Invocation { trace: None, logs: None, message: &message, record: &record, end: deadline() };
     let calls = async {
         assert_eq!(function.invoke(invocation).await, Ok(()));
         function.invoke(invocation).await
     };
     let served = async {
         let runtime = function.runtime(1).await;
-        let (headers, _) = runtime.next().await;
+        let (headers, _) = runtime.next_invocation().await;
         let id = &headers["lambda-runtime-aws-request-id"];
         let answered = async {
             // Meanwhile, the runtime requests the next task.
             tokio::time::sleep(Duration::from_millis(50)).await;
             runtime.post(&format!("runtime/invocation/{id}/response"), "null").await
         };
-        let ((headers, _), _) = tokio::join!(runtime.next(), answered);
+        let ((headers, _), _) = tokio::join!(runtime.next_invocation(), answered);
         let id = &headers["lambda-runtime-aws-request-id"];
         runtime.post(&format!("runtime/invocation/{id}/response"), "null").await;
     };
     assert_eq!(run_both(calls, served).await, Ok(()));
-    assert_eq!(function.starts().len(), 1, "it was started once");
+    assert_eq!(function.started_processes().len(), 1, "it was started once");
 }
 
 /// If the function were kept, each later message would wait for it until the message's own deadline.
@@ -786,8 +803,9 @@ async fn a_function_that_never_requests_another_task_is_killed() {
     let function = TestFunction::new(HandlerEvent::Record);
     let one = test_message(1);
     let (message, record) = one.parts();
-    let invocation = Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
-    let served = async { drop(function.runtime(1).await.answer("null").await) };
+    let invocation =
+        Invocation { trace: None, logs: None, message: &message, record: &record, end: deadline() };
+    let served = async { drop(function.runtime(1).await.respond("null").await) };
     assert_eq!(run_both(function.invoke(invocation), served).await, Ok(()));
 
     let long_ago = SystemClock.now() - Duration::from_secs(31);
@@ -796,14 +814,14 @@ async fn a_function_that_never_requests_another_task_is_killed() {
     let soon = Invocation { end: SystemClock.now() + Duration::from_millis(20), ..invocation };
     let outcome = timeout(LONG, function.invoke(soon)).await.expect("it ends at its deadline");
     assert_eq!(outcome.unwrap_err().kind, FailureKind::NotStarted);
-    let served = async { drop(function.runtime(2).await.answer("null").await) };
+    let served = async { drop(function.runtime(2).await.respond("null").await) };
     assert_eq!(run_both(function.invoke(invocation), served).await, Ok(()));
-    assert_eq!(function.starts().len(), 2, "a new process was started");
+    assert_eq!(function.started_processes().len(), 2, "a new process was started");
 }
 
 #[tokio::test]
 async fn the_first_init_error_and_extension_requests_are_forwarded_to_lambda() {
-    let answer = || Answer::new(202, &[("x-own", "1")], "up");
+    let answer = || ScriptedResponse::new(202, &[("x-own", "1")], "up");
     let lambda = Loopback::start([answer(), answer()]).await;
     let address = lambda.url().trim_start_matches("http://").trim_end_matches('/').to_owned();
     let own = TestFunction::with_script("exec sleep 1000", HandlerEvent::Record, |own| {
@@ -822,7 +840,7 @@ async fn the_first_init_error_and_extension_requests_are_forwarded_to_lambda() {
         assert_eq!(other.await.unwrap().text().await.unwrap(), "up");
         own.signal(Signal::TERM);
     };
-    let ended = run_both(own.runtime.start_first(), began).await.unwrap().unwrap_err();
+    let ended = run_both(own.runtime.start_first_process(), began).await.unwrap().unwrap_err();
     assert_eq!(ended.describe_exit(), "signal: 15 (SIGTERM)");
     let requests = lambda.requests();
     let lines: Vec<_> = requests.iter().map(|request| request.line.as_str()).collect();
@@ -847,8 +865,13 @@ async fn a_later_init_error_fails_messages_and_is_not_sent_to_lambda() {
     });
     let one = test_message(1);
     let (message, record) = one.parts();
-    let call =
-        own.invoke(Invocation { trace: None, logs: None, message: &message, record: &record, end: end() });
+    let call = own.invoke(Invocation {
+        trace: None,
+        logs: None,
+        message: &message,
+        record: &record,
+        end: deadline(),
+    });
     let failed = async {
         let runtime = own.runtime(1).await;
         runtime.post("runtime/init/error", r#"{"errorType":"Import","errorMessage":"no module"}"#).await;
@@ -870,16 +893,22 @@ async fn the_snapshot_is_restored_before_the_first_invocation() {
         assert_eq!(runtime.client.get(url).send().await.unwrap().status(), StatusCode::OK);
         // The function's hooks have run by the time it requests an invocation.
         assert!(!is_restored.get(), "Lambda waits for them");
-        runtime.answer("null").await;
+        runtime.respond("null").await;
     };
     let lambda = async {
-        own.runtime.start_first().await.unwrap().unwrap();
+        own.runtime.start_first_process().await.unwrap().unwrap();
         own.resume_after_restore().await;
         is_restored.set(true);
         let one = test_message(1);
         let (message, record) = one.parts();
-        own.invoke(Invocation { trace: None, logs: None, message: &message, record: &record, end: end() })
-            .await
+        own.invoke(Invocation {
+            trace: None,
+            logs: None,
+            message: &message,
+            record: &record,
+            end: deadline(),
+        })
+        .await
     };
     assert_eq!(run_both(lambda, restore).await, Ok(()));
 }
@@ -896,13 +925,13 @@ async fn a_call_outside_lambda_has_its_own_time_limit() {
     let own = hanging_function();
     let asks = async {
         let runtime = own.runtime(1).await;
-        tokio::spawn(async move { runtime.next().await });
+        tokio::spawn(async move { runtime.next_invocation().await });
     };
-    run_both(own.runtime.start_first(), asks).await.unwrap().unwrap();
+    run_both(own.runtime.start_first_process(), asks).await.unwrap().unwrap();
     let one = test_message(1);
     let (message, record) = one.parts();
     let error = own
-        .invoke(Invocation { trace: None, logs: None, message: &message, record: &record, end: end() })
+        .invoke(Invocation { trace: None, logs: None, message: &message, record: &record, end: deadline() })
         .await
         .unwrap_err();
     assert_eq!(error.error_type.name(), "Timeout");
@@ -920,12 +949,12 @@ async fn a_call_outside_lambda_that_times_out_during_startup_counts_as_not_start
             logs: None,
             message: &message,
             record: &record,
-            end: end(),
+            end: deadline(),
         });
         assert_eq!(call.await.unwrap_err().kind, FailureKind::NotStarted);
     }
-    wait_until(|| !own.starts().is_empty()).await;
-    assert_eq!(own.starts().len(), 1, "a starting process is not started again");
+    wait_until(|| !own.started_processes().is_empty()).await;
+    assert_eq!(own.started_processes().len(), 1, "a starting process is not started again");
 }
 
 #[tokio::test]
@@ -951,12 +980,12 @@ async fn a_functions_own_queue_is_recognized_by_account_and_name() {
 async fn a_non_sqs_event_is_passed_on_and_its_response_returned() {
     let own = TestFunction::new(HandlerEvent::Record);
     own.begin_invocation("arn:aws:lambda:eu-west-1:123456789012:function:orders", Some("Root=1-ours"));
-    let end = end();
+    let end = deadline();
     let mut context = Context::default();
     context.request_id = "lambdas-own".to_owned();
     let served = async {
         let runtime = own.runtime(1).await;
-        let (headers, event) = runtime.next().await;
+        let (headers, event) = runtime.next_invocation().await;
         assert_eq!(event, json!({ "source": "aws.events" }));
         assert_eq!(headers["lambda-runtime-deadline-ms"], end.timestamp_millis().to_string());
         assert_eq!(headers["lambda-runtime-trace-id"], "Root=1-ours", "there is no message with a trace");
@@ -1012,11 +1041,11 @@ async fn outcomes_and_shapes(
     let (message, record) = one.parts();
     let call = || {
         let invocation =
-            Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
+            Invocation { trace: None, logs: None, message: &message, record: &record, end: deadline() };
         function.invoke(invocation)
     };
     let outcomes = [call().await.is_ok(), call().await.is_ok()];
-    let shapes = function.taken_as_success();
+    let shapes = function.shapes_taken_as_success();
     let events: Vec<_> = shapes.iter().map(|shape| DomainEvent::AnswerTakenAsSuccess { shape }).collect();
     assert_eq!(*lock(&noted.0), events, "{answer}");
     (outcomes, shapes)
@@ -1039,7 +1068,7 @@ async fn a_response_that_resembles_a_report_is_reported_once_per_shape() {
 }
 
 #[tokio::test]
-async fn a_failed_response_is_not_reported_as_taken_as_success() {
+async fn a_response_that_counts_as_a_failure_is_not_reported() {
     for handler_event in [HandlerEvent::Record, HandlerEvent::Batch] {
         for answer in [
             r#"["sqs-1""#,

@@ -77,12 +77,16 @@ fn a_batch_is_one_line() {
         "error_type": "HttpStatus.503", "failures": 2,
         "MessageAgeSeconds": [61.5, 61.5, 61.5, 61.5, 61.5], "TargetSeconds": [0.25, 0.25, 0.25],
     });
-    let plain = json!([count("Processed"), seconds("MessageAgeSeconds"), seconds("TargetSeconds")]);
+    let plain = json!([
+        count_metric("Processed"),
+        seconds_metric("MessageAgeSeconds"),
+        seconds_metric("TargetSeconds")
+    ]);
     let by_kind = json!([["Function"], ["Function", "FailureKind"]]);
-    let directives =
-        json!(
-            [directive(&json!([["Function"]]), &plain), directive(&by_kind, &json!([count("HandedOff")])),]
-        );
+    let directives = json!([
+        directive(&json!([["Function"]]), &plain),
+        directive(&by_kind, &json!([count_metric("HandedOff")])),
+    ]);
     assert_eq!(
         parse_lines(&log_lines(&events)),
         [expected_line_with_directives("INFO", "batch", fields, &directives)]
@@ -90,7 +94,7 @@ fn a_batch_is_one_line() {
 }
 
 #[test]
-fn excess_dimension_values_errors_and_measurements_fill_further_lines() {
+fn excess_values_errors_and_measurements_go_on_further_lines() {
     let failed = |error_type: u16| handed_off_event(&ErrorType::HttpStatus(error_type));
     let scheduled = [1, 1, 2, 3].map(retry_scheduled_event);
     let events: Vec<_> = [failed(503), failed(429)].into_iter().chain(scheduled).collect();
@@ -109,7 +113,7 @@ fn excess_dimension_values_errors_and_measurements_fill_further_lines() {
 }
 
 #[test]
-fn the_error_of_a_message_that_is_resent_directly_is_counted() {
+fn the_error_of_a_directly_resent_message_is_counted() {
     let events = ["Timeout", "FromTarget", "Timeout"].map(sent_again_event);
     let lines = parse_lines(&log_lines(&events));
     let errors = lines.iter().map(|line| (line["error_type"].clone(), line["failures"].clone()));
@@ -217,7 +221,7 @@ fn batch_lines_contain_the_trace_id_of_their_batch() {
 
 /// Two environments can be restored from the same snapshot.
 #[test]
-fn observers_create_different_ids_and_continue_a_trace_if_set() {
+fn observers_create_unique_ids_and_continue_traces_only_if_enabled() {
     let attempt = |continues| {
         let logging = Logging { tracing: Some(TracingSettings { continues }), ..Logging::default() };
         let lines = JsonLinesObserver::new("message-processor", logging, FixedClock, Vec::new());

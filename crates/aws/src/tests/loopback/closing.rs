@@ -20,11 +20,11 @@ impl ClosingServer {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let ((close, reported), (notify, closed)) = (channel(), channel());
         let thread = std::thread::spawn(move || {
-            let first = answer(&listener, status);
+            let first = respond(&listener, status);
             reported.recv().unwrap();
             drop(first);
             notify.send(()).unwrap();
-            answer(&listener, status);
+            respond(&listener, status);
         });
         Self { url, close, closed, thread }
     }
@@ -34,19 +34,19 @@ impl ClosingServer {
     }
 
     /// Closes the first connection while this thread is blocked, as in a freeze, so that the client does not notice.
-    pub(crate) fn close_unseen(&self) {
+    pub(crate) fn close_unnoticed(&self) {
         self.close.send(()).unwrap();
         self.closed.recv().unwrap();
     }
 
     /// Waits until both requests have received a response.
-    pub(crate) fn end(self) {
+    pub(crate) fn join(self) {
         self.thread.join().unwrap();
     }
 }
 
 /// Responds to one request and returns its open connection.
-fn answer(listener: &TcpListener, status: u16) -> TcpStream {
+fn respond(listener: &TcpListener, status: u16) -> TcpStream {
     let (mut stream, _) = listener.accept().unwrap();
     let mut request = Vec::new();
     // Each body in these tests ends with its only `}`.

@@ -26,7 +26,7 @@ impl EndlessServer {
         let task = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(answer(stream, head, Arc::clone(&counted)));
+                connections.spawn(respond_endlessly(stream, head, Arc::clone(&counted)));
             }
         });
         Self { url, sent, task }
@@ -55,7 +55,7 @@ impl Drop for EndlessServer {
     }
 }
 
-async fn answer(mut stream: TcpStream, head: &str, sent: Arc<AtomicUsize>) {
+async fn respond_endlessly(mut stream: TcpStream, head: &str, sent: Arc<AtomicUsize>) {
     let _read = stream.read(&mut [0; 4096]).await;
     let mut is_taken = stream.write_all(head.as_bytes()).await.is_ok();
     let chunk = [b' '; 65_536];

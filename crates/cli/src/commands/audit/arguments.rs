@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use redeliver_operator::ExitCode;
 use redeliver_operator::archive::PeriodArgs;
 use redeliver_operator::dead_letter_source::DeadLetterSource;
-use redeliver_operator::terminal::help::{Closing, SHOW};
+use redeliver_operator::terminal::help::{HelpFooter, SHOW};
 use redeliver_operator::terminal::output::OutputArgs;
 use redeliver_operator::trace_url::TraceUrlArgs;
 
@@ -15,7 +15,7 @@ use crate::commands::selection_args::SelectionArgs;
 const KNOWN_CAUSES: &str = "Known causes";
 
 /// The closing text of the help for `audit`.
-const CLOSING: Closing = Closing {
+const CLOSING: HelpFooter = HelpFooter {
     command: "audit",
     page: "operate/audit",
     examples: &[

@@ -72,7 +72,7 @@ fn escape_cell(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::audit::examples::{foreign_dead_letter, record, with_sent_seconds};
+    use crate::commands::audit::examples::{foreign_dead_letter, record, with_sent_time};
 
     #[test]
     fn no_cell_is_a_formula() {
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_row_has_the_body_only_with_reveal() {
-        let ours = with_sent_seconds(record("NON_RETRYABLE_ERROR", "=1", 1), 60);
+        let ours = with_sent_time(record("NON_RETRYABLE_ERROR", "=1", 1), 60);
         let rows = |reveal| {
             let mut output = Vec::new();
             let mut csv = Csv { reveal };

@@ -74,7 +74,7 @@ fn render_header(report: &AuditReport) -> Markup {
                 @if report.complete { " All of the queue was seen." }
                 @if let Some(filter) = &report.context.filter { " Only messages that match the filter " code { (filter) } "." }
             }
-            @if let Some(sentence) = report.describe_deleted_soon() { p class="warning" { (sentence) } }
+            @if let Some(sentence) = report.describe_expiring_messages() { p class="warning" { (sentence) } }
             @if let Some(sentence) = report.describe_incompleteness() { p class="warning" { (sentence) } }
         }
     }
@@ -102,7 +102,7 @@ fn render_facts(report: &AuditReport) -> Markup {
 }
 
 fn render_figures(report: &AuditReport) -> Markup {
-    let by_type = report.error_types().into_iter().map(|(code, count)| (code.to_owned(), count));
+    let by_type = report.counts_by_error_type().into_iter().map(|(code, count)| (code.to_owned(), count));
     let arrivals =
         format!("arrivals in this queue, {} each", approximate_span(report.over_time.span_seconds));
     html! {

@@ -28,7 +28,7 @@ impl View for NewCauses {
 /// per new or returned cause.
 pub(super) fn new_cause_lines(known: &KnownCauses, report: &AuditReport) -> Vec<String> {
     let is_due = known.is_deletion_report_due(report.context.now);
-    let deleted_soon = report.describe_deleted_soon().filter(|_| is_due);
+    let deleted_soon = report.describe_expiring_messages().filter(|_| is_due);
     let new = known.groups_with_new_cause(&report.groups).into_iter().map(describe_new_cause);
     let came_back = known.groups_with_recurred_cause(&report.groups);
     let came_back = came_back.into_iter().map(|(group, resolved)| describe_returned_cause(group, resolved));
@@ -68,27 +68,26 @@ fn describe_returned_cause(group: &DeadLetterGroup, resolved: &Resolution) -> St
 mod tests {
     use super::*;
     use crate::commands::audit::examples::{
-        at_seconds, record, report, report_with_retention, with_sent_seconds,
+        at_seconds, record, report, report_with_retention, with_sent_time,
     };
 
     #[test]
     fn soon_expiring_messages_are_reported_first_and_once_per_day() {
-        let mut report =
-            report_with_retention(&[with_sent_seconds(record("NON_RETRYABLE_ERROR", "x", 1), 0)]);
+        let mut report = report_with_retention(&[with_sent_time(record("NON_RETRYABLE_ERROR", "x", 1), 0)]);
         let mut known = KnownCauses::without_causes("arn");
         let reported = new_cause_lines(&known, &report);
-        assert_eq!((reported.len(), reported.first()), (2, report.describe_deleted_soon().as_ref()));
+        assert_eq!((reported.len(), reported.first()), (2, report.describe_expiring_messages().as_ref()));
         known.remember_groups(&report.groups, report.context.now);
         known.remember_deletion_report(report.context.now);
         assert!(new_cause_lines(&known, &report).is_empty());
         report.context.now = at_seconds(2 * 86_400 - 1);
         assert!(new_cause_lines(&known, &report).is_empty());
         report.context.now = at_seconds(2 * 86_400);
-        assert_eq!(new_cause_lines(&known, &report), [report.describe_deleted_soon().unwrap()]);
+        assert_eq!(new_cause_lines(&known, &report), [report.describe_expiring_messages().unwrap()]);
     }
 
     #[test]
-    fn each_new_cause_is_a_line_and_known_causes_are_left_out() {
+    fn each_new_cause_gets_a_line_and_known_causes_are_left_out() {
         let report = report(&[
             record("NON_RETRYABLE_ERROR", "no such\u{1b} user\nsorry", 1),
             record("RETRY_ATTEMPT_EXCEEDED", "", 2),
@@ -112,8 +111,8 @@ mod tests {
     }
 
     #[test]
-    fn a_returned_cause_is_a_line_with_its_resolution() {
-        let report = report(&[with_sent_seconds(record("NON_RETRYABLE_ERROR", "no order", 1), 60)]);
+    fn a_returned_cause_gets_a_line_with_its_resolution() {
+        let report = report(&[with_sent_time(record("NON_RETRYABLE_ERROR", "no order", 1), 60)]);
         let [group] = report.groups.as_slice() else { panic!("expected one cause") };
         assert_eq!(
             describe_returned_cause(

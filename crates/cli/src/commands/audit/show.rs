@@ -111,7 +111,7 @@ impl MessageView<'_> {
 
     /// Truncates text to the rest of its line, unless `--reveal` was given.
     fn cut_unless_revealed(&self, from: usize, text: &str) -> String {
-        if self.show_options.reveal { escape_line(text) } else { self.layout.rest_of_line(from, text) }
+        if self.show_options.reveal { escape_line(text) } else { self.layout.fit_rest_of_line(from, text) }
     }
 
     fn describe_facts(&self, record: &DeadLetterRecord) -> String {
@@ -141,10 +141,7 @@ impl MessageView<'_> {
             line("generation", &metadata.generation().to_string());
         }
         if !message.omitted.is_empty() {
-            line(
-                "omitted",
-                &format!("{} (in the archive: it cannot be sent again)", record.omitted_places()),
-            );
+            line("omitted", &format!("{} (in the archive: it cannot be sent again)", record.omitted_paths()));
         }
         let optional =
             [("message group", &message.message_group_id), ("redriven from", &message.redriven_from)];
@@ -196,7 +193,7 @@ impl MessageView<'_> {
             let indent = " ".repeat(ERROR_INDENT);
             text += &match is_last_error {
                 true => self.layout.wrap_paragraph(&format!("{indent}{error}"), ERROR_INDENT),
-                false => format!("{indent}{}", self.layout.rest_of_line(ERROR_INDENT, &error)),
+                false => format!("{indent}{}", self.layout.fit_rest_of_line(ERROR_INDENT, &error)),
             };
             text.push('\n');
         }
@@ -216,7 +213,7 @@ fn describe_error(event: &TimelineEvent) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::audit::examples::{attempt_logs, context, letter_id, record};
+    use crate::commands::audit::examples::{attempt_logs, context, nth_message_id, record};
 
     fn show_message(record: &DeadLetterRecord, reveal: bool) -> String {
         show_with_layout(record, reveal, TextLayout::Whole)
@@ -287,7 +284,10 @@ mod tests {
             Some("Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8".to_owned());
         let text = show_message(&record, false);
         assert!(
-            text.starts_with(&format!("message_id         {}\nSQS message id     sqs-1\n", letter_id(1))),
+            text.starts_with(&format!(
+                "message_id         {}\nSQS message id     sqs-1\n",
+                nth_message_id(1)
+            )),
             "{text}"
         );
         for expected in [
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_traces_of_the_last_attempt_and_of_the_producer_are_named() {
+    fn the_last_attempts_and_the_producers_traces_are_shown() {
         let mut record = record("RETRY_ATTEMPT_EXCEEDED", "x", 1);
         record.message.trace_header =
             Some("Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8".to_owned());
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_lines_of_the_last_attempt_are_a_link_and_a_command() {
+    fn the_last_attempts_log_lines_get_a_link_and_a_command() {
         let mut record = record("RETRY_ATTEMPT_EXCEEDED", "x", 1);
         assert!(!show_message(&record, false).contains("log lines"));
         record.dead_letter.as_mut().unwrap().last_attempt_logs = attempt_logs();

@@ -29,7 +29,7 @@ pub(super) struct Table {
 
 impl View for Table {
     fn write_report(&mut self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
-        if let Some(sentence) = report.describe_deleted_soon() {
+        if let Some(sentence) = report.describe_expiring_messages() {
             self.write_alert(&sentence, output)?;
         }
         let (letters, queue) =
@@ -57,7 +57,8 @@ impl View for Table {
         if report.total == 0 {
             return Ok(());
         }
-        let by_type = report.error_types().into_iter().map(|(code, count)| (escape_line(code), count));
+        let by_type =
+            report.counts_by_error_type().into_iter().map(|(code, count)| (escape_line(code), count));
         self.write_bars("By error type", by_type.collect(), output)?;
         // A single function is not informative, but a single tenant is: only that tenant is affected.
         self.write_names("By tenant", &report.counts_by_tenant(), report.total, output)?;
@@ -152,7 +153,7 @@ impl Table {
                 example,
                 ..
             } = group;
-            let headline_shown = self.layout.rest_of_line(GROUP_INDENT, headline);
+            let headline_shown = self.layout.fit_rest_of_line(GROUP_INDENT, headline);
             writeln!(
                 output,
                 "  {:>9}  {}",

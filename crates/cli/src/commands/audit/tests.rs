@@ -2,7 +2,7 @@ use clap::Parser;
 use redeliver_dead_letters::Coverage;
 use redeliver_testing::hostile::hostile_text;
 
-use super::examples::{letter_id, record, report, report_with_retention, with_sent_seconds};
+use super::examples::{nth_message_id, record, report, report_with_retention, with_sent_time};
 use super::*;
 
 #[derive(Debug, Parser)]
@@ -39,7 +39,7 @@ fn audit_exit_codes_distinguish_empty_found_and_incomplete() {
     );
     let new = AuditResult { has_new_causes: true, ..audited(&incomplete(found.clone())) };
     assert_eq!(exit_code(&new), ExitCode::NewCause, "it is reported once");
-    let soon = report_with_retention(&[with_sent_seconds(record("NON_RETRYABLE_ERROR", "x", 1), 0)]);
+    let soon = report_with_retention(&[with_sent_time(record("NON_RETRYABLE_ERROR", "x", 1), 0)]);
     assert_eq!(code(&soon), ExitCode::ExpiringSoon, "SQS deletes it in ten seconds");
     assert_eq!(code(&incomplete(soon.clone())), ExitCode::ExpiringSoon, "whatever the others are");
     let new = AuditResult { has_new_causes: true, ..audited(&soon) };
@@ -66,7 +66,7 @@ fn audit_exit_codes_distinguish_empty_found_and_incomplete() {
 }
 
 #[test]
-fn audit_accepts_one_queue_and_show_excludes_report_options() {
+fn audit_accepts_one_queue_and_no_report_options_with_show() {
     let url = ["--queue", "http://127.0.0.1:1/q"];
     assert!(parse(&url).is_ok() && parse(&["--stack", "s"]).is_ok());
     assert!(parse(&[]).is_err() && parse(&[url[0], url[1], "--stack", "s"]).is_err());
@@ -151,7 +151,7 @@ fn suggest_next(arguments: &str, report: &AuditReport) -> Option<NextStep> {
 }
 
 #[test]
-fn the_next_command_names_the_source_and_the_newest_of_the_largest_group() {
+fn next_command_names_source_and_newest_message_of_largest_group() {
     let report = report(&[record("NON_RETRYABLE_ERROR", "x", 1)]);
     let group = &report.groups[0].fingerprint;
     let next = |arguments: &str| match suggest_next(arguments, &report) {
@@ -160,15 +160,18 @@ fn the_next_command_names_the_source_and_the_newest_of_the_largest_group() {
         Some(NextStep::Edit(edit)) => panic!("nothing to edit: {edit}"),
     };
     let named = "--stack prod --profile ops";
-    assert_eq!(next(named).unwrap(), format!("redeliver audit {named} --show {}", letter_id(1)));
+    assert_eq!(next(named).unwrap(), format!("redeliver audit {named} --show {}", nth_message_id(1)));
     let selected = format!("{named} --group {group}");
     assert_eq!(next(&selected).unwrap(), format!("redeliver redrive {selected}"));
     assert_eq!(next(&format!("{selected} --max 1")), None, "the next command would send more");
     assert_eq!(
         next("--queue dlq --show 0191").unwrap(),
-        format!("redeliver redrive --queue dlq --ids {}", letter_id(1))
+        format!("redeliver redrive --queue dlq --ids {}", nth_message_id(1))
     );
-    assert_eq!(next("dead.jsonl").unwrap(), format!("redeliver audit dead.jsonl --show {}", letter_id(1)));
+    assert_eq!(
+        next("dead.jsonl").unwrap(),
+        format!("redeliver audit dead.jsonl --show {}", nth_message_id(1))
+    );
     assert_eq!((next("-"), next("dead.jsonl --show 1")), (None, None));
 }
 
@@ -184,7 +187,7 @@ fn the_next_command_for_invalid_messages_edits_their_group() {
     let edit = format!("redeliver redrive --stack prod --group {group} --edit '.body.data.amount |= .'");
     assert_eq!(next(&format!("--stack prod --group {group}")), Some((true, edit.clone())));
     assert_eq!(next("--stack prod --show 0191"), Some((true, edit)));
-    let show = format!("redeliver audit --stack prod --show {}", letter_id(1));
+    let show = format!("redeliver audit --stack prod --show {}", nth_message_id(1));
     assert_eq!(next("--stack prod"), Some((false, show)), "one looks at it first");
     assert_eq!(next(&format!("dead.jsonl --group {group}")), None);
 }

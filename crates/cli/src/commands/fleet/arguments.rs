@@ -3,11 +3,11 @@
 use clap::{Args, ValueEnum};
 use redeliver_operator::ExitCode;
 use redeliver_operator::queues::AwsConnection;
-use redeliver_operator::terminal::help::{CONNECT, Closing, SHOW};
+use redeliver_operator::terminal::help::{CONNECT, HelpFooter, SHOW};
 use redeliver_operator::terminal::output::OutputArgs;
 
 /// The closing text of the help for `fleet`.
-const CLOSING: Closing = Closing {
+const CLOSING: HelpFooter = HelpFooter {
     command: "fleet",
     page: "fleet",
     examples: &[

@@ -11,15 +11,15 @@ use redeliver_core::strategy::RetryLoop;
 use crate::commands::exec;
 use crate::commands::run_args::{parse_probability, strategy_parser};
 use redeliver_operator::ExitCode;
-use redeliver_operator::plain_args::{PlainArguments, pointer};
-use redeliver_operator::terminal::help::{Closing, SHOW, VALIDATE};
+use redeliver_operator::plain_args::{PlainArguments, parse_pointer};
+use redeliver_operator::terminal::help::{HelpFooter, SHOW, VALIDATE};
 use redeliver_operator::terminal::output::PrintArgs;
 use redeliver_operator::terminal::units::number;
 
 const TARGET: &str = "Target";
 
 /// The closing text of the help for `local`.
-const CLOSING: Closing = Closing {
+const CLOSING: HelpFooter = HelpFooter {
     command: "local",
     page: "tutorial",
     examples: &[
@@ -75,7 +75,7 @@ pub struct Arguments {
     /// With --strategy ordered: JSON Pointer to the message group
     ///
     /// Points to a string or a number in each body. By default, all messages are in one group.
-    #[arg(long, value_name = "POINTER", value_parser = pointer)]
+    #[arg(long, value_name = "POINTER", value_parser = parse_pointer)]
     pub group_pointer: Option<Pointer>,
     /// JSON Schema for the `data` of each message
     #[arg(long, help_heading = VALIDATE, value_name = "FILE")]

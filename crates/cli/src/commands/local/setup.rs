@@ -10,8 +10,8 @@ use redeliver_aws::targets::{
 };
 use redeliver_core::strategy::RetryLoop;
 use redeliver_local::{ChunkSize, Chunks, InputGroups, LocalSetup, LocalTarget};
-use redeliver_operator::files::{create_output, read_policy, read_schema, write_error};
-use redeliver_operator::message_file::LineForm;
+use redeliver_operator::files::{create_output, read_policy, read_schema, unwritable_file_error};
+use redeliver_operator::message_file::LineFormat;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{CommandFailure, UsageError};
 use redeliver_sim::{BuiltInTarget, FailureChances, check_payload};
@@ -50,13 +50,13 @@ pub(super) fn read_setup(arguments: &Arguments) -> Result<(LocalSetup, Box<dyn W
             seed: arguments.seed,
         })),
     };
-    let form = if is_async_retry { LineForm::Payload(check_payload) } else { LineForm::Anything };
+    let form = if is_async_retry { LineFormat::Payload(check_payload) } else { LineFormat::Anything };
     // On an endpoint the first retries arrive after minutes of real time, so the whole input is sent first.
     let size = if arguments.endpoint_url.is_some() { ChunkSize::WHOLE } else { ChunkSize::SMALL };
     let chunks = Chunks::open_input(&arguments.file, form, groups, size)?;
     let output: Box<dyn Write> = match &arguments.final_dlq {
         Some(path) => {
-            let file = create_output(path).map_err(|error| write_error(path, &error))?;
+            let file = create_output(path).map_err(|error| unwritable_file_error(path, &error))?;
             Box::new(BufWriter::new(file))
         }
         None => Box::new(std::io::sink()),

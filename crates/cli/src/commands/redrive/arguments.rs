@@ -10,7 +10,7 @@ use redeliver_operator::files::read_schema;
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::queues::QueueAddress;
 use redeliver_operator::redrive::{RATE_MAX, RedrivePace, RedriveRequest, WATCH_SECONDS_MAX};
-use redeliver_operator::terminal::help::{Closing, EDIT, VALIDATE};
+use redeliver_operator::terminal::help::{EDIT, HelpFooter, VALIDATE};
 use redeliver_operator::terminal::output::PrintArgs;
 use redeliver_operator::terminal::units::{number, seconds};
 use redeliver_operator::{CommandFailure, ExitCode, UsageError};
@@ -19,7 +19,7 @@ use crate::commands::apply_args::ApplyArgs;
 use crate::commands::selection_args::SelectionArgs;
 
 /// The closing text of the help for `redrive`.
-const CLOSING: Closing = Closing {
+const CLOSING: HelpFooter = HelpFooter {
     command: "redrive",
     page: "operate/redrive",
     examples: &[
@@ -172,7 +172,7 @@ impl Arguments {
 
     fn plan(&self) -> Result<RedrivePlan, CommandFailure> {
         Ok(RedrivePlan {
-            pick: self.selection.pick()?,
+            pick: self.selection.build_pick()?,
             edit: self.edit.as_deref().map(BodyEdit::new).transpose()?,
             new_id: self.new_id,
             into_lines: self.output_file()?.is_some(),

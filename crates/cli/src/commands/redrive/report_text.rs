@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use redeliver_dead_letters::redrive::{EditExample, RedriveOutcome, RedriveReport};
-use redeliver_operator::dead_letter::{EditLine, edit_lines};
-use redeliver_operator::queues::name_in;
-use redeliver_operator::redrive::{Continuation, describe_staying_messages, next_step};
+use redeliver_operator::dead_letter::{EditLine, masked_edit_diff};
+use redeliver_operator::queues::queue_name_from_arn;
+use redeliver_operator::redrive::{ContinuationWording, describe_remaining_messages, next_step};
 use redeliver_operator::sentences::{describe_incompleteness, describe_pilot_result, describe_seen_messages};
 use redeliver_operator::terminal::escape::escape_line;
 use redeliver_operator::terminal::layout::TextLayout;
@@ -40,7 +40,7 @@ impl RedriveRoute {
     }
 
     /// Returns the label for messages that an earlier run sent.
-    const fn sent_before_label(self) -> &'static str {
+    const fn already_sent_label(self) -> &'static str {
         match self {
             Self::QueueToQueue | Self::QueueToSources => "sent before, now deleted",
             Self::FileToQueue | Self::FileToFile => "sent before",
@@ -74,14 +74,14 @@ pub(super) fn render_report_table(
     }
     if route == RedriveRoute::QueueToSources {
         for (arn, count) in &report.by_source {
-            line(&format!("  to {}", name_in(arn)), *count);
+            line(&format!("  to {}", queue_name_from_arn(arn)), *count);
         }
     }
     for (name, count) in [
         ("  edited", report.edited),
         ("  under a new message_id", report.new_ids),
         ("  copies of them, at most", report.possible_copies),
-        (route.sent_before_label(), report.deleted_only),
+        (route.already_sent_label(), report.deleted_only),
         ("sent, NOT deleted from the DLQ", report.not_deleted),
         ("came straight back", report.returned_count()),
     ] {
@@ -99,7 +99,7 @@ pub(super) fn render_report_table(
     };
     line(stay, report.staying_count());
     line(not_selected, report.not_selected);
-    if let Some(left) = describe_left_by_max(report, applied, max) {
+    if let Some(left) = describe_messages_left_by_max(report, applied, max) {
         let _infallible = writeln!(text, " {:<38} {left:>10}", "left by --max");
     }
     if let Some(watched) = &report.pilot_result {
@@ -108,7 +108,7 @@ pub(super) fn render_report_table(
     for (old, new) in &report.new_id_examples {
         let _infallible = writeln!(text, "e.g. {new} was {old}");
     }
-    for reason in describe_staying_messages(report, is_queue) {
+    for reason in describe_remaining_messages(report, is_queue) {
         let _infallible = writeln!(text, "{reason}");
     }
     if let Some(coverage) = report.coverage.filter(|coverage| is_queue && !coverage.complete) {
@@ -123,17 +123,17 @@ pub(super) fn render_report_table(
 }
 
 /// Shows the edit applied to one message, as a diff.
-pub(super) fn edit_example(example: &EditExample, layout: &TextLayout) -> String {
+pub(super) fn render_edit_example(example: &EditExample, layout: &TextLayout) -> String {
     let id = escape_line(&example.message_id);
     let heading = format!("e.g. {id}, edited (values that the edit leaves alone are masked):");
     let mut text = layout.wrap_paragraph(&heading, 2) + "\n";
-    let lines = edit_lines(example);
+    let lines = masked_edit_diff(example);
     let (shown, more) = lines.split_at(lines.len().min(EXAMPLE_LINES_MAX));
     for line in shown {
         let (sign, line) = match line {
-            EditLine::Same(line) => (' ', layout.rest_of_line(2, line)),
-            EditLine::Old(line) => ('-', layout.rest_of_line(2, line)),
-            EditLine::New(line) => ('+', layout.rest_of_line(2, line)),
+            EditLine::Same(line) => (' ', layout.fit_rest_of_line(2, line)),
+            EditLine::Old(line) => ('-', layout.fit_rest_of_line(2, line)),
+            EditLine::New(line) => ('+', layout.fit_rest_of_line(2, line)),
             EditLine::Hidden(count) => (' ', format!("… {}", format_count(*count as u64, "line"))),
         };
         let _infallible = writeln!(text, "{sign} {line}");
@@ -146,9 +146,9 @@ pub(super) fn edit_example(example: &EditExample, layout: &TextLayout) -> String
 
 /// Returns the number of messages left in the DLQ because of `--max`. A plan counts all of them; a run counts only
 /// those it saw before it ended.
-fn describe_left_by_max(report: &RedriveReport, applied: bool, max: u64) -> Option<String> {
+fn describe_messages_left_by_max(report: &RedriveReport, applied: bool, max: u64) -> Option<String> {
     match (applied, report.left_by_max) {
-        (true, 0) if report.sent >= max && !report.is_covered() => Some("not counted".to_owned()),
+        (true, 0) if report.sent >= max && !report.covers_whole_dlq() => Some("not counted".to_owned()),
         (_, 0) => None,
         (true, left) => Some(format!("{} or more", group_digits(left))),
         (false, left) => Some(group_digits(left)),
@@ -156,8 +156,8 @@ fn describe_left_by_max(report: &RedriveReport, applied: bool, max: u64) -> Opti
 }
 
 /// Suggests running the same command again.
-const AGAIN: Continuation =
-    Continuation { again: "run the same command here again", anyway: "--stop-after-failures 100" };
+const AGAIN: ContinuationWording =
+    ContinuationWording { again: "run the same command here again", anyway: "--stop-after-failures 100" };
 
 /// Suggests what to do next, unless the report already does.
 pub(super) fn closing_sentence(
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_an_edit_fits_the_terminal() {
+    fn the_edit_example_fits_the_terminal() {
         let body = |currency: &str| {
             let note = "long ".repeat(40);
             format!(r#"{{"data":{{"card":"secret","currency":"{currency}","note":"{note}"}}}}"#)
@@ -214,7 +214,7 @@ mod tests {
             can_show_metadata: true,
         };
         assert_eq!(
-            edit_example(&example, &TextLayout::Whole),
+            render_edit_example(&example, &TextLayout::Whole),
             "\
 e.g. 0191f3a2-7b1c-7d3e-8f00-000000000001, edited (values that the edit leaves alone are masked):
   {
@@ -230,7 +230,7 @@ e.g. 0191f3a2-7b1c-7d3e-8f00-000000000001, edited (values that the edit leaves a
         let many = EditExample { after: format!("[{}]", vec!["1"; 100].join(",")), ..example };
         let now = redeliver_core::message::Timestamp::UNIX_EPOCH;
         let narrow = TextLayout::Fitted { columns: 40, now, zone: jiff::tz::TimeZone::UTC };
-        let shown = edit_example(&many, &narrow);
+        let shown = render_edit_example(&many, &narrow);
         assert_eq!(shown.lines().count(), EXAMPLE_LINES_MAX + 5, "the heading has four lines: {shown}");
         assert!(shown.lines().all(|line| line.chars().count() <= 40), "{shown}");
     }

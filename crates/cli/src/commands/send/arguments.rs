@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use clap::Args;
 use redeliver_operator::archive::ArchiveUri;
 use redeliver_operator::file_journals::{
-    check_not_begun, redrive_journal_path, send_journal_path, with_journal_hint,
+    check_not_started, redrive_journal_path, send_journal_path, with_journal_hint,
 };
 use redeliver_operator::message_file::is_standard_input;
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::queues::{AwsConnection, OneQueue};
-use redeliver_operator::terminal::help::{Closing, VALIDATE};
+use redeliver_operator::terminal::help::{HelpFooter, VALIDATE};
 use redeliver_operator::terminal::output::PrintArgs;
 use redeliver_operator::terminal::units::number;
 use redeliver_operator::{CommandFailure, ExitCode, UsageError};
@@ -19,7 +19,7 @@ use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 use crate::commands::apply_args::ApplyArgs;
 
 /// The closing text of the help for `send`.
-const CLOSING: Closing = Closing {
+const CLOSING: HelpFooter = HelpFooter {
     command: "send",
     page: "send",
     examples: &[
@@ -117,7 +117,7 @@ impl Arguments {
             return Ok(None);
         }
         if self.backup && self.journal.is_none() {
-            check_not_begun(&redrive_journal_path(&self.file), "redeliver redrive")
+            check_not_started(&redrive_journal_path(&self.file), "redeliver redrive")
                 .map_err(with_journal_hint)?;
         }
         let journal = self.journal.clone().unwrap_or_else(|| send_journal_path(&self.file));

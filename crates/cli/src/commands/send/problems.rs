@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_with_one_cause_are_reported_once_with_the_first_ten() {
+    fn a_repeated_problem_is_reported_once_with_its_first_ten_lines() {
         let mut problems = Problems::default();
         let reported: Vec<_> = (1..=200).filter(|line| problems.count_line(*line, "has no id")).collect();
         assert!(problems.count_line(7, "is empty") && problems.count_line(201, "is not JSON"));

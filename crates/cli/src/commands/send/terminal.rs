@@ -38,7 +38,7 @@ impl Terminal {
     pub(super) fn finish_output(&self) {
         self.bar.finish_and_clear();
         for sentence in self.problems.borrow().describe_repeated() {
-            stderr::line(escape_line(&format!("{}: {sentence}", self.input.display())));
+            stderr::print_line(escape_line(&format!("{}: {sentence}", self.input.display())));
         }
     }
 }
@@ -47,7 +47,7 @@ impl Watcher for Terminal {
     fn report_problem(&self, line: usize, what: &str) {
         if self.problems.borrow_mut().count_line(line, what) {
             let reported = format!("{}:{line}: {what}", self.input.display());
-            stderr::line(escape_line(&reported));
+            stderr::print_line(escape_line(&reported));
         }
     }
 

@@ -15,7 +15,7 @@ use redeliver_sim::planner::{
 };
 
 use crate::commands::run_args::{parse_probability, strategy_parser};
-use redeliver_operator::terminal::help::{Closing, SHOW};
+use redeliver_operator::terminal::help::{HelpFooter, SHOW};
 use redeliver_operator::terminal::output::PrintArgs;
 use redeliver_operator::terminal::units::{DAY, HOUR, MINUTE, format_count, format_span, number, seconds};
 use redeliver_operator::{CommandFailure, ExitCode, UsageError};
@@ -38,7 +38,7 @@ const TARGET: &str = "Target";
 const FUNCTIONS: &str = "Functions";
 
 /// The closing text of the help for `simulate`.
-const CLOSING: Closing = Closing {
+const CLOSING: HelpFooter = HelpFooter {
     command: "simulate",
     page: "plan",
     examples: &[
@@ -297,7 +297,7 @@ impl Arguments {
 }
 
 /// Returns the name of a plain queue in tables and pictures.
-pub(super) fn plain_name(PlainSqs { visibility, receives }: PlainSqs) -> String {
+pub(super) fn plain_queue_name(PlainSqs { visibility, receives }: PlainSqs) -> String {
     format!("SQS {},{receives}", format_span(visibility.get().into()))
 }
 
@@ -325,8 +325,8 @@ mod tests {
         assert_eq!(seconds(RETENTION)("15d").unwrap_err(), "whole seconds from 1m to 14d");
         assert_eq!(parse_flap("20s").unwrap_err(), "two spans with a comma between them, such as 20s,20s");
         assert_eq!(parse_flap("0s,20s").unwrap_err(), "whole seconds from 1s to 30d");
-        assert_eq!(parse_plain_sqs("90s,5").map(plain_name), Ok("SQS 1m 30s,5".to_owned()));
-        assert_eq!(parse_plain_sqs("12h,100").map(plain_name), Ok("SQS 12h,100".to_owned()));
+        assert_eq!(parse_plain_sqs("90s,5").map(plain_queue_name), Ok("SQS 1m 30s,5".to_owned()));
+        assert_eq!(parse_plain_sqs("12h,100").map(plain_queue_name), Ok("SQS 12h,100".to_owned()));
         assert_eq!(parse_plain_sqs("30s,5").unwrap_err(), "whole seconds from 1m to 12h");
         assert!(parse_plain_sqs("180s").unwrap_err().starts_with("a visibility timeout, a comma"));
     }

@@ -146,7 +146,7 @@ pub(super) fn forecast_sections(forecast: &Forecast) -> Vec<Section> {
     (forecast.policies.len() > 1)
         .then(|| comparison_section(forecast))
         .into_iter()
-        .chain(plain::plain_section(forecast))
+        .chain(plain::plain_sqs_section(forecast))
         .chain([
             schedule_section(forecast),
             survival_section(forecast),
@@ -219,17 +219,17 @@ fn survival_section(forecast: &Forecast) -> Section {
     }
     let names = ["held", "called from a random moment", "called from its beginning"];
     Section {
-        note: Some(describe_held_and_called(forecast)),
+        note: Some(explain_held_and_called_columns(forecast)),
         ..section_with_policy_rows(forecast, title, "outage", &names, rows)
     }
 }
 
 /// Explains the columns, and describes how many messages were held in the run.
-fn describe_held_and_called(forecast: &Forecast) -> String {
+fn explain_held_and_called_columns(forecast: &Forecast) -> String {
     let sent = forecast.scenario.messages;
     let mut breakers = forecast.circuit_breakers();
     if sent > 1 && breakers.all(|breaker| as_float(breaker.held_messages) >= ALMOST_ALL * as_float(sent)) {
-        let few = if has_opened(forecast) { ". Few messages were, before it opened" } else { "" };
+        let few = if any_circuit_opened(forecast) { ". Few messages were, before it opened" } else { "" };
         return format!(
             "\
 held: from the beginning of the outage, as almost all messages were. That spends no attempt.
@@ -429,10 +429,10 @@ fn breaker_section(forecast: &Forecast) -> Section {
 /// evidence of an outage, or a rate limit.
 fn describe_unopened_circuits(forecast: &Forecast) -> Option<String> {
     let has_breaker = forecast.circuit_breakers().next().is_some();
-    (has_breaker && !has_opened(forecast)).then(|| "No circuit opened.".to_owned())
+    (has_breaker && !any_circuit_opened(forecast)).then(|| "No circuit opened.".to_owned())
 }
 
-fn has_opened(forecast: &Forecast) -> bool {
+fn any_circuit_opened(forecast: &Forecast) -> bool {
     forecast.circuit_breakers().any(|breaker| breaker.openings > 0)
 }
 

@@ -8,7 +8,7 @@ use clap::Args;
 use redeliver_aws::targets::RuntimeCommand;
 use redeliver_operator::ExitCode;
 use redeliver_operator::queues::AwsConnection;
-use redeliver_operator::terminal::help::Closing;
+use redeliver_operator::terminal::help::HelpFooter;
 use redeliver_operator::terminal::units::{DAY, HOUR, number, seconds};
 use redeliver_worker::{FunctionName, PollerLimits, WorkerFunctions, WorkerOptions};
 
@@ -20,7 +20,7 @@ const SHUTDOWN_RESERVE: Duration = Duration::from_secs(10);
 const WAIT_SECONDS_MAX: u64 = 20;
 
 /// The closing text of the help for `work`.
-const CLOSING: Closing = Closing {
+const CLOSING: HelpFooter = HelpFooter {
     command: "work",
     page: "containers",
     examples: &[

@@ -54,21 +54,21 @@ fn build_selection(set: impl FnOnce(&mut Selection)) -> Selection {
 }
 
 #[test]
-fn the_page_counts_messages_that_sqs_deletes_soon() {
+fn the_page_counts_messages_about_to_expire() {
     let mut letters = three_letters();
-    assert_eq!(letters.describe_deleted_soon(), None);
+    assert_eq!(letters.describe_expiring_messages(), None);
     // Two were sent at the start of 1970, a day before the reading.
     letters.retention = Retention::from_seconds(86_410);
     assert!(
         letters
-            .describe_deleted_soon()
+            .describe_expiring_messages()
             .unwrap()
             .starts_with("SQS deletes 2 dead letters within 4h 48m, the first in 1m 50s ("),
         "{:?}",
-        letters.describe_deleted_soon()
+        letters.describe_expiring_messages()
     );
     letters.retention = None;
-    assert_eq!(letters.describe_deleted_soon(), None);
+    assert_eq!(letters.describe_expiring_messages(), None);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn each_filter_excludes_letters_that_do_not_match() {
 }
 
 #[test]
-fn messages_that_the_jq_filter_fails_on_are_counted_and_not_selected() {
+fn messages_on_which_the_jq_filter_fails_are_counted_but_not_selected() {
     let letters = three_letters();
     let filter = r#".body.data.card | ltrimstr("secret-") | tonumber > 0"#;
     let SelectedLetters { letters, not_judged } =
@@ -138,7 +138,7 @@ fn an_invalid_time_or_filter_is_an_error() {
 }
 
 #[test]
-fn a_letter_is_deleted_at_the_end_of_the_retention() {
+fn a_letter_expires_at_the_end_of_the_retention_period() {
     let letters = three_letters();
     assert_eq!(letters.expires_at(letters.find_letter("sqs-1").unwrap()), Some(at_seconds(14 * DAY + 100)));
 }
@@ -223,7 +223,7 @@ fn a_refresh_reports_how_often_messages_were_received() {
 }
 
 #[test]
-fn the_link_in_the_warning_selects_the_messages_deleted_soon() {
+fn the_link_in_the_warning_selects_the_messages_about_to_expire() {
     let mut letters = three_letters();
     letters.retention = Retention::from_seconds(86_410);
     let until = redeliver_dead_letters::groups::format_timestamp(letters.expiry_cutoff().unwrap());

@@ -78,12 +78,12 @@ pub(super) fn build_status_line(facts: &Facts<'_>) -> StatusLine {
     let sentences = [
         describe_target(facts),
         describe_long_hold(facts),
-        describe_paused(facts),
-        describe_blocked(facts),
+        describe_pause(facts),
+        describe_blocked_groups(facts),
         describe_dead_letters(facts),
-        describe_deleted_soon(facts),
+        describe_expiring_messages(facts),
         describe_alarms(facts),
-        describe_unknown(facts),
+        describe_unknown_target(facts),
     ];
     let mut parts = Vec::new();
     for mut sentence in sentences.into_iter().flatten() {
@@ -144,7 +144,7 @@ fn describe_long_hold(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
         .then(|| vec![text_part(format!("The longest hold of a message is {}.", approximate_span(seconds)))])
 }
 
-fn describe_paused(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
+fn describe_pause(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
     let waiting = facts.paused?;
     let waiting =
         link_part(format!("about {}", format_count(waiting, "message")), format!("#queue-{}", facts.source));
@@ -156,7 +156,7 @@ fn describe_paused(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
     ])
 }
 
-fn describe_blocked(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
+fn describe_blocked_groups(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
     let (count, since) = facts.blocked?;
     let groups = link_part(format_count(count, "group"), "#blocked".to_owned());
     let are = if count == 1 { "is blocked" } else { "are blocked, the first one" };
@@ -214,7 +214,7 @@ fn describe_changes_since_refresh(reading: LastReading, count: u64, now: Timesta
     parts
 }
 
-fn describe_deleted_soon(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
+fn describe_expiring_messages(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
     if facts.dead_letters == Some(0) {
         return None;
     }
@@ -245,7 +245,7 @@ fn describe_alarms(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
     })
 }
 
-fn describe_unknown(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
+fn describe_unknown_target(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
     let is_unknown = facts.target == Some(TargetStatus::Unknown);
     is_unknown.then(|| vec![text_part("Could not determine whether the target is down.")])
 }

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn container_counts_name_the_start_of_the_console() {
+    fn container_counts_show_when_the_console_started() {
         let since = Timestamp::from_timestamp(1_795_305_600 + 7500, 0).unwrap();
         let from_containers = |series: Series| Series { origin: SeriesOrigin::Containers(since), ..series };
         let held = day().held.map(from_containers);

@@ -35,10 +35,10 @@ fn start(runner: &Arc<PlanRunner>, id: &str) -> Result<(), String> {
 }
 
 fn start_with_request(runner: &Arc<PlanRunner>, id: &str, wanted: StartRequest) -> Result<(), StartError> {
-    start_on_endpoint("http://127.0.0.1:9", runner, id, wanted)
+    start_against_endpoint("http://127.0.0.1:9", runner, id, wanted)
 }
 
-fn start_on_endpoint(
+fn start_against_endpoint(
     endpoint: &str,
     runner: &Arc<PlanRunner>,
     id: &str,
@@ -113,7 +113,7 @@ async fn an_unreadable_plan_blocks_sends_unless_another_user_owns_it() {
 }
 
 #[tokio::test]
-async fn a_plan_is_saved_before_its_run_and_its_failure_afterwards() {
+async fn a_plan_is_saved_before_it_runs_and_its_failure_is_recorded() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     // A killed deletion leaves no message in both queues.
@@ -221,7 +221,7 @@ fn a_continued_plan_blocks_others_and_cannot_be_cancelled() {
     // The listener accepts connections but never responds, so the run continues until the end of the test.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", silent.local_addr().unwrap());
-    start_on_endpoint(&endpoint, &runner, &plan.id, StartRequest::default()).unwrap();
+    start_against_endpoint(&endpoint, &runner, &plan.id, StartRequest::default()).unwrap();
     assert_eq!(runner.running_id(), Some(plan.id.clone()));
     assert_eq!(
         runner.started_plans(FROM).started[0].outcome,
@@ -331,7 +331,7 @@ fn start_sqs_stub() -> String {
 /// Without the claims, `redeliver redrive` would resend messages that the restore has already sent from the second
 /// backup.
 #[tokio::test]
-async fn a_restore_claims_each_backup_against_other_commands() {
+async fn a_restore_claims_each_backup_so_other_commands_cannot_use_it() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     let deletion = plan(PlanAction::Delete, "a");
@@ -343,7 +343,7 @@ async fn a_restore_claims_each_backup_against_other_commands() {
     let to = FROM.replace("-final-dlq", "");
     let restore = plan(PlanAction::Restore { to: to.clone(), deletion: deletion.id }, "a");
     runner.keep_plan(restore.clone());
-    start_on_endpoint(&start_sqs_stub(), &runner, &restore.id, StartRequest::default()).unwrap();
+    start_against_endpoint(&start_sqs_stub(), &runner, &restore.id, StartRequest::default()).unwrap();
     while runner.running_id().is_some() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -412,7 +412,7 @@ fn a_cancelled_restore_keeps_the_journal_of_another_redrive() {
 }
 
 #[test]
-fn a_run_has_a_remaining_time_only_while_it_works() {
+fn a_run_estimates_its_remaining_time_only_while_it_is_working() {
     let at = redeliver_testing::dead_letters::at_seconds;
     let mut live = RunProgress { before: 100, ..RunProgress::default() };
     live.apply_progress(RedriveProgress::Sent(50), at(0));

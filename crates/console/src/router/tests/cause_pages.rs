@@ -76,7 +76,7 @@ async fn a_cause_without_messages_can_be_resolved_and_reopened() {
 }
 
 #[tokio::test]
-async fn a_cause_is_compared_with_all_others_for_any_selection() {
+async fn a_cause_is_compared_with_all_others_regardless_of_the_selection() {
     let folder = tempfile::tempdir().unwrap();
     let mut builder = SnapshotBuilder::new(Spool::new(folder.path()).unwrap());
     let mut fingerprint = String::new();

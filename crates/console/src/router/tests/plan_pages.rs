@@ -3,7 +3,7 @@
 use redeliver_dead_letters::redrive::{JournalEntry, RedriveJournal};
 use redeliver_dead_letters::{Coverage, DeadLetterRecord};
 use redeliver_operator::redrive::RedrivePace;
-use redeliver_testing::dead_letters::{annotated_record, at_seconds, letter_id};
+use redeliver_testing::dead_letters::{annotated_record, at_seconds, nth_message_id};
 
 use super::*;
 use crate::dead_letters::snapshot::SnapshotBuilder;
@@ -25,7 +25,7 @@ fn sample_snapshot(folder: &Path) -> (Snapshot, String) {
             106 => "no JSON".to_owned(),
             _ => format!(
                 r#"{{"metadata":{{"message_id":"{}"}},"data":{{"currency":"{currency}","note":"{HOSTILE}"}}}}"#,
-                letter_id(number)
+                nth_message_id(number)
             ),
         };
         let message =
@@ -43,7 +43,7 @@ fn redirect_target(headers: &str) -> String {
     line.to_owned()
 }
 
-fn assert_has(page: &str, parts: &[&str]) {
+fn assert_contains_all(page: &str, parts: &[&str]) {
     for part in parts {
         assert!(page.contains(part), "{part}\n\n{page}");
     }
@@ -61,13 +61,13 @@ async fn a_plan_page_shows_its_cause_messages_and_command() {
     let (_, _, page) = send_request(address, "GET", &path, "").await;
     let command =
         format!("redeliver redrive --queue {FROM} --to {TO} --max-generation 3 --region eu-central-1");
-    assert_has(
+    assert_contains_all(
         &page,
         &[
             &format!("selected by the cause “HTTP 422 &lt;i&gt;no&lt;/i&gt; such currency” ({fingerprint})"),
             "would be sent back</th><td class=\"number\">105</td>",
-            &format!("For example <a href=\"/path/0/letters/sqs-1\"><code>{}</code></a>", letter_id(1)),
-            &format!("<li><a href=\"/path/0/letters/sqs-2\"><code>{}</code></a></li>", letter_id(2)),
+            &format!("For example <a href=\"/path/0/letters/sqs-1\"><code>{}</code></a>", nth_message_id(1)),
+            &format!("<li><a href=\"/path/0/letters/sqs-2\"><code>{}</code></a></li>", nth_message_id(2)),
             "and 5 more",
             &command,
             &format!("--group {fingerprint}</pre>"),
@@ -78,20 +78,20 @@ async fn a_plan_page_shows_its_cause_messages_and_command() {
     let (_, headers, _) = send_request(address, "POST", &format!("{path}/cancel"), "").await;
     assert_eq!(redirect_target(&headers), "/0/plans");
     let (_, _, gone) = send_request(address, "GET", &path, "").await;
-    assert_has(&gone, &["this plan no longer exists: create it again"]);
+    assert_contains_all(&gone, &["this plan no longer exists: create it again"]);
 }
 
 #[tokio::test]
-async fn an_edit_of_a_cause_shows_examples_and_counts_and_becomes_a_plan() {
+async fn editing_a_cause_shows_examples_and_counts_and_creates_a_plan() {
     let folder = tempfile::tempdir().unwrap();
     let (snapshot, fingerprint) = sample_snapshot(folder.path());
     let address = serve_site_with_snapshot(folder.path(), Some(SOURCE), Some(snapshot)).await;
     let (_, _, page) = send_request(address, "GET", &format!("/0/edit?group={fingerprint}"), "").await;
-    assert_has(&page, &["106 messages, the cause “HTTP 422", "data-check=\"/path/0/edit/check\""]);
+    assert_contains_all(&page, &["106 messages, the cause “HTTP 422", "data-check=\"/path/0/edit/check\""]);
 
     let edit = format!("work=edit&group={fingerprint}&field=data.currency&old=eur&new=EUR");
     let (_, _, verdict) = send_request(address, "POST", "/0/edit/check", &edit).await;
-    assert_has(
+    assert_contains_all(
         &verdict,
         &[
             "if (try (.body[&quot;data&quot;][&quot;currency&quot;] == &quot;eur&quot;) catch false) then ",
@@ -105,11 +105,11 @@ async fn an_edit_of_a_cause_shows_examples_and_counts_and_becomes_a_plan() {
     assert_eq!(verdict.matches("<pre class=\"diff\"").count(), 3);
     assert!(!verdict.contains('\u{202e}') && !verdict.contains("redrive_generation"), "{verdict}");
     let (_, _, wrong) = send_request(address, "POST", "/0/edit/check", "work=edit&program=.body+%3D").await;
-    assert_has(&wrong, &["class=\"warning\""]);
+    assert_contains_all(&wrong, &["class=\"warning\""]);
 
     let (_, headers, _) = send_request(address, "POST", "/0/plans", &edit).await;
     let (_, _, plan) = send_request(address, "GET", &redirect_target(&headers), "").await;
-    assert_has(
+    assert_contains_all(
         &plan,
         &[
             "Each message is edited by <code>if (try (.body[",
@@ -120,7 +120,7 @@ async fn an_edit_of_a_cause_shows_examples_and_counts_and_becomes_a_plan() {
     );
     let nothing = format!("work=edit&group={fingerprint}&field=data.currency&old=gbp&new=EUR");
     let (_, _, refused) = send_request(address, "POST", "/0/plans", &nothing).await;
-    assert_has(&refused, &["nothing would be sent: go back; the reasons are listed below the edit"]);
+    assert_contains_all(&refused, &["nothing would be sent: go back; the reasons are listed below the edit"]);
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn an_interrupted_plan_shows_its_progress_and_new_deaths() {
         let mut journal = RedriveJournal::open(&journal, &plan.id, FROM, TO).unwrap();
         let intent = |n: u32, generation| JournalEntry::Intent {
             sqs_message_id: format!("old-{n}"),
-            message_id: letter_id(n),
+            message_id: nth_message_id(n),
             old_message_id: None,
             generation,
             original_body: None,
@@ -171,7 +171,7 @@ async fn an_interrupted_plan_shows_its_progress_and_new_deaths() {
     let address = serve_site_with_snapshot(folder, Some(SOURCE), Some(snapshot)).await;
     let path = format!("/0/plans/{id}");
     let (_, _, page) = send_request(address, "GET", &path, "").await;
-    assert_has(
+    assert_contains_all(
         &page,
         &[
             "<strong>interrupted</strong>",
@@ -187,12 +187,12 @@ async fn an_interrupted_plan_shows_its_progress_and_new_deaths() {
     let other = redirect_target(&headers);
     let (status, _, refused) = send_request(address, "POST", &format!("{other}/start"), "").await;
     assert_eq!(status, "HTTP/1.1 409 Conflict");
-    assert_has(
+    assert_contains_all(
         &refused,
         &["has messages in both queues, or was killed", &format!("<a href=\"/path{path}\">")],
     );
     let (_, _, refused) = send_request(address, "POST", &format!("{path}/cancel"), "").await;
-    assert_has(&refused, &["so it cannot be cancelled", &format!("<a href=\"/path{path}\">")]);
+    assert_contains_all(&refused, &["so it cannot be cancelled", &format!("<a href=\"/path{path}\">")]);
 
     started.outcome = Some(PlanOutcome {
         ended_at: "1970-01-01T12:00:00Z".to_owned(),
@@ -201,7 +201,7 @@ async fn an_interrupted_plan_shows_its_progress_and_new_deaths() {
     });
     started.write_file(folder).unwrap();
     let (_, _, page) = send_request(address, "GET", &path, "").await;
-    assert_has(
+    assert_contains_all(
         &page,
         &[
             "2 messages died again",
@@ -212,7 +212,7 @@ async fn an_interrupted_plan_shows_its_progress_and_new_deaths() {
 }
 
 #[tokio::test]
-async fn a_finished_deletion_becomes_a_restore_plan() {
+async fn only_a_finished_deletion_can_be_restored() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let messages = vec!["sqs-1".to_owned()];
@@ -228,18 +228,18 @@ async fn a_finished_deletion_becomes_a_restore_plan() {
     let address = serve_site_with_snapshot(folder, Some(SOURCE), None).await;
     let path = format!("/0/plans/{id}");
     let (_, _, page) = send_request(address, "GET", &path, "").await;
-    assert_has(&page, &[&backup, "Once the deletion is finished, it can be restored here."]);
+    assert_contains_all(&page, &[&backup, "Once the deletion is finished, it can be restored here."]);
     let (_, _, refused) = send_request(address, "POST", &format!("{path}/restore"), "").await;
-    assert_has(&refused, &["Only a finished deletion can be restored: finish it first."]);
+    assert_contains_all(&refused, &["Only a finished deletion can be restored: finish it first."]);
 
     started.outcome = Some(PlanOutcome { finished: true, ..PlanOutcome::default() });
     started.write_file(folder).unwrap();
     let (_, _, page) = send_request(address, "GET", &path, "").await;
-    assert_has(&page, &["Restore to the source queue"]);
+    assert_contains_all(&page, &["Restore to the source queue"]);
     let (_, headers, _) = send_request(address, "POST", &format!("{path}/restore"), "").await;
     let restore = redirect_target(&headers);
     let (_, _, page) = send_request(address, "GET", &restore, "").await;
-    assert_has(&page, &["<strong>1</strong> would be sent again", &backup, "Restore 1 message", TO]);
+    assert_contains_all(&page, &["<strong>1</strong> would be sent again", &backup, "Restore 1 message", TO]);
     let (_, headers, _) = send_request(address, "POST", &format!("{path}/restore"), "").await;
     assert_eq!(redirect_target(&headers), restore, "the same plan");
 }

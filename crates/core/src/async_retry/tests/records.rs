@@ -4,7 +4,7 @@ use super::*;
 use crate::handler::{ErrorType, FailureKind};
 
 #[test]
-fn the_failed_version_is_the_executed_version() {
+fn the_error_names_the_executed_function_version() {
     let function = |record: &str| FailedInvocation::parse(record).unwrap().error.function;
     let (ran, alias) =
         (record("{}").replace("\"executedVersion\":\"$LATEST\"", "\"executedVersion\":\"7\""), "orders:live");
@@ -47,7 +47,7 @@ fn an_expired_event_has_no_response() {
 }
 
 #[test]
-fn any_json_response_of_a_function_is_accepted() {
+fn any_json_response_from_a_function_is_accepted() {
     let parse_error = |response: &str| {
         let body = record("{}")
             .replace(r#"{"errorMessage":"order 7 is locked","errorType":"OrderLocked"}"#, response);

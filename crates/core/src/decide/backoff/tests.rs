@@ -60,7 +60,7 @@ fn additive_jitter_extends_the_delay_up_to_the_cap() {
     let formula = r#"{"kind":"exponential","initial_delay_seconds":2,"offset_seconds":30,"max_delay_seconds":100,"jitter":{"kind":"additive","max_seconds":60}}"#;
     // `2^n + 30 + random(0..=60)`, and 40 to 100 from the fourth retry on.
     assert_eq!(delays(formula, 6), [72, 50, 78, 57, 61, 66]);
-    let ranges = (1..=5).map(|attempt| bounds(&policy(formula), attempt).into_inner());
+    let ranges = (1..=5).map(|attempt| delay_bounds(&policy(formula), attempt).into_inner());
     let ranges: Vec<_> = ranges.map(|(low, high)| (low.get(), high.get())).collect();
     assert_eq!(ranges, [(32, 92), (34, 94), (38, 98), (40, 100), (40, 100)]);
     assert_eq!(
@@ -88,7 +88,7 @@ fn a_long_delay_can_reach_12_hours() {
 }
 
 #[test]
-fn the_exponential_delay_of_retry_1000_is_its_cap() {
+fn the_exponential_delay_before_retry_1000_is_its_cap() {
     let steep = policy(
         r#"{"kind":"exponential","initial_delay_seconds":1,"rate":100,"max_delay_seconds":700,"jitter":"none"}"#,
     );
@@ -145,7 +145,7 @@ fn the_longest_delays_match_the_stacks_vectors() {
     for Vector { name, policy, longest_seconds } in vectors {
         let policy = Policy::from_json(&policy.to_string()).unwrap();
         for (attempt, longest) in longest_seconds {
-            assert_eq!(bounds(&policy, attempt).end().get(), longest, "{name}: retry {attempt}");
+            assert_eq!(delay_bounds(&policy, attempt).end().get(), longest, "{name}: retry {attempt}");
         }
     }
 }
@@ -154,7 +154,7 @@ fn the_longest_delays_match_the_stacks_vectors() {
 fn a_requested_delay_is_a_floor_plus_up_to_ten_percent() {
     let requested_delays = |requested| {
         (1..=6)
-            .map(|attempt| target_delay(requested, RetryDelay::SHORT_MAX, key(0, attempt)).get())
+            .map(|attempt| retry_after_delay(requested, RetryDelay::SHORT_MAX, key(0, attempt)).get())
             .collect::<Vec<_>>()
     };
     assert_eq!(requested_delays(30), [31, 31, 30, 31, 33, 33]);
@@ -166,7 +166,7 @@ fn a_requested_delay_is_a_floor_plus_up_to_ten_percent() {
 fn a_requested_delay_is_capped_at_900_seconds() {
     let requested_delays = |requested| {
         (1..=6)
-            .map(|attempt| target_delay(requested, RetryDelay::SHORT_MAX, key(0, attempt)).get())
+            .map(|attempt| retry_after_delay(requested, RetryDelay::SHORT_MAX, key(0, attempt)).get())
             .collect::<Vec<_>>()
     };
     assert_eq!(requested_delays(850), [889, 877, 870, 885, 900, 900]);
@@ -223,7 +223,7 @@ proptest! {
         let uniform = matches!(backoffs[0], Backoff::Uniform { .. });
         for backoff in backoffs.clone() {
             let policy = Policy { backoff, ..Policy::default() };
-            prop_assert!(bounds(&policy, key.attempt).contains(&retry_delay(&policy, key)), "{policy:?}");
+            prop_assert!(delay_bounds(&policy, key.attempt).contains(&retry_delay(&policy, key)), "{policy:?}");
         }
         let [base, half, full] = backoffs.map(|backoff| {
             retry_delay(&Policy { backoff, ..Policy::default() }, key)
@@ -238,11 +238,11 @@ proptest! {
     }
 
     #[test]
-    fn a_target_delay_is_exceeded_by_at_most_ten_percent(
+    fn a_requested_delay_is_exceeded_by_at_most_ten_percent(
         requested in prop_oneof![0..=1000_u64, any::<u64>()],
         key in any_key(),
     ) {
-        let delay = u64::from(target_delay(requested, RetryDelay::SHORT_MAX, key).get());
+        let delay = u64::from(retry_after_delay(requested, RetryDelay::SHORT_MAX, key).get());
         prop_assert!(delay >= requested.min(900));
         prop_assert!(delay <= 900);
         prop_assert!(delay <= requested.saturating_mul(11) / 10);

@@ -64,7 +64,7 @@ pub(super) struct OpenState {
 
 /// An outage report in a held message.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct HeldReport {
+pub(super) struct OutageReport {
     pub(super) since: Moment,
     pub(super) first_failures: u16,
     /// Time at which the message was sent.
@@ -269,8 +269,8 @@ impl Circuit {
 
     /// Continues the count from a held message's report, unless the target has answered since then. If the evidence
     /// suffices, opens the circuit with a probe due immediately.
-    pub(super) fn apply_report(&mut self, report: HeldReport, share: f32, changes: &mut u32, now: Moment) {
-        let HeldReport { since, first_failures, reported_at } = report;
+    pub(super) fn apply_report(&mut self, report: OutageReport, share: f32, changes: &mut u32, now: Moment) {
+        let OutageReport { since, first_failures, reported_at } = report;
         if !matches!(self.state, CircuitState::Closed) || self.has_answered_since(reported_at) {
             return;
         }

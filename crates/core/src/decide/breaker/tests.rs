@@ -118,7 +118,7 @@ mod evidence {
     /// A day of calls, ten per second. If the breaker opened, messages would be held although half of the calls
     /// succeed.
     #[test]
-    fn a_day_of_half_failing_calls_opens_no_circuit() {
+    fn a_day_of_calls_that_fail_half_the_time_does_not_open_a_circuit() {
         let mut random = ChaCha8Rng::seed_from_u64(1);
         let mut environment = Environment::default();
         for number in 0..864_000 {
@@ -382,7 +382,7 @@ mod keys {
     }
 
     #[test]
-    fn messages_without_a_key_are_held_separately_like_a_key() {
+    fn messages_without_a_key_have_their_own_circuit() {
         let mut environment = Environment::default();
         for number in 0..10 {
             environment.call_for(caller_without_key(number), Fault, 0.0).unwrap();
@@ -513,7 +513,7 @@ mod open {
     }
 
     #[test]
-    fn a_retry_after_of_a_target_probe_holds_all_keys() {
+    fn a_retry_after_from_a_target_probe_holds_all_keys() {
         let mut environment = Environment::default();
         (0..10).for_each(|number| assert!(environment.call(["a", "b"][number % 2], Fault, 0.0).is_ok()));
         let refused = Refusal(Some(Duration::from_secs(300)));
@@ -572,7 +572,7 @@ mod open {
 
     /// The target is up, but this message's body may be too large, for example.
     #[test]
-    fn a_retry_after_about_one_message_holds_only_that_message() {
+    fn a_retry_after_for_one_message_holds_only_that_message() {
         let mut environment = Environment::default();
         let later = CallOutcome::Later(Duration::from_secs(900));
         for number in 1..=100 {
@@ -590,7 +590,7 @@ mod open {
     }
 
     #[test]
-    fn messages_at_their_hold_limit_wait_for_the_rate_limit_during_their_grace() {
+    fn messages_at_their_hold_limit_wait_for_a_slot_during_a_grace_period() {
         let mut environment = Environment::default();
         assert_eq!(environment.call("a", Refusal(None), 0.0), Ok(None));
         let overdue = Caller { held_seconds: 86_400, ..caller("a", 2) };
@@ -670,7 +670,7 @@ mod open {
     }
 
     #[test]
-    fn a_clock_set_back_limits_a_retry_after_to_900_s() {
+    fn a_retry_after_lasts_at_most_900_s_if_the_clock_is_set_back() {
         let Breaker { mut clock, mut target, .. } = Breaker::default();
         target.record_retry_after(900.0, 1, clock.moment_at(at_second(0.0)));
         let mut must_wait = |seconds| target.must_wait(clock.moment_at(at_second(-7200.0 + seconds)));
@@ -707,7 +707,7 @@ mod open {
 
     /// If returning the earlier probe freed the later one, two probes would run at the same time.
     #[test]
-    fn returning_a_probe_of_an_earlier_outage_does_not_free_a_later_probe() {
+    fn returning_a_probe_from_an_earlier_outage_does_not_free_a_later_probe() {
         let mut environment = Environment::with_open_circuit("a");
         let request_call = |environment: &mut Environment, seconds| {
             environment.breaker.request_call(caller("a", 99), Patience::Over, at_second(seconds))

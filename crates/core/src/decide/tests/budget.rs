@@ -46,7 +46,7 @@ fn a_held_message_spends_no_attempt_and_carries_its_outage() {
 }
 
 #[test]
-fn a_hold_lasts_as_long_as_requested_and_at_most_900_s() {
+fn a_hold_lasts_as_long_as_requested_up_to_900_s() {
     for (requested, delay) in [(0.0, 1), (0.2, 1), (1.0, 1), (749.2, 750), (900.0, 900), (5000.0, 900)] {
         let resend = resend(&Policy::default(), &body(""), &hand_off_held_for(requested));
         assert_eq!(resend.delay.get(), delay, "{requested}");
@@ -62,7 +62,7 @@ fn a_hold_lasts_as_long_as_requested_and_at_most_900_s() {
 /// Without the history, environments started during an outage would treat the message as one that never failed, and
 /// would probe the target with a poison message.
 #[test]
-fn the_call_for_a_held_message_is_in_its_history_but_spends_nothing() {
+fn a_held_messages_call_is_in_its_history_but_spends_no_attempt() {
     let error = HandlerError::transient("HttpStatus.503", "HTTP 503");
     let probe_failure = || HandOff::for_hold_after_call(&error, hold(HoldReason::Down, 7.0), delivery());
     let first = resend(&one_minute_policy(), &body(r#""retry_attempt":1"#), &probe_failure());
@@ -89,7 +89,7 @@ fn a_rate_limited_message_carries_no_outage_but_its_hold_counts() {
 
 /// If the name alone counted, the message would be held forever and its error would be lost.
 #[test]
-fn a_handlers_error_can_have_the_name_of_a_hold() {
+fn a_handlers_error_may_have_the_same_name_as_a_hold() {
     let error = HandlerError::unavailable("RateLimited", "wait");
     let called = HandOff::for_hold_after_call(&error, hold(HoldReason::NotNow, 7.0), delivery());
     assert_eq!(called.was_called(), Some(true));
@@ -103,7 +103,8 @@ fn a_handlers_error_can_have_the_name_of_a_hold() {
 fn a_failure_after_a_hold_ends_it_but_keeps_the_held_time() {
     let members =
         format!(r#""held_since":"{}","held_seconds":4000,"redrive_count":2"#, format_rfc3339(at(-4000)));
-    for failure in [transient_failure(), snooze(), HandOff::for_not_started(delivery()), moved_hand_off()] {
+    for failure in [transient_failure(), snooze(), HandOff::for_unstarted_call(delivery()), moved_hand_off()]
+    {
         let after = metadata(&resend(&one_minute_policy(), &body(&members), &failure));
         assert_eq!(after.holds, Holds::from_members(None, 0, 4000));
     }
@@ -118,7 +119,7 @@ fn a_failure_after_a_hold_ends_it_but_keeps_the_held_time() {
 /// At its hold limit, a message that was held without a call may wait up to 900 s longer. One that was held after a
 /// call may not: redeliver gives up on it.
 #[test]
-fn a_message_beyond_its_hold_limit_and_retry_after_is_given_up() {
+fn a_message_past_its_hold_limit_and_grace_period_is_given_up_on() {
     let policy = policy(r#"{"circuit_breaker":{"hold_seconds_max":60},"max_attempts":1}"#);
     let last = resend(&policy, &body(r#""held_seconds":30"#), &held_hand_off());
     assert_eq!((last.budget, held_seconds(&last)), (Budget::Hold, 60), "no longer than the limit");
@@ -165,7 +166,11 @@ fn a_message_waits_at_most_900_s_beyond_its_hold_limit() {
 fn a_hold_ends_before_the_message_expires() {
     // Sent at second 0, decided at second 10.
     let decide_with = |age: u32, members: &str| {
-        decide_failure(&policy(&format!(r#"{{"max_age_seconds":{age}}}"#)), &body(members), &held_hand_off())
+        decide_after_failure(
+            &policy(&format!(r#"{{"max_age_seconds":{age}}}"#)),
+            &body(members),
+            &held_hand_off(),
+        )
     };
     let delay = |decision| match decision {
         Decision::Resend(resend) => resend.delay.get(),
@@ -236,7 +241,7 @@ fn redrive_delays_double_from_seconds_to_15_minutes() {
 }
 
 #[test]
-fn the_age_of_a_crashed_message_counts_from_its_first_send() {
+fn a_message_moved_after_a_crash_ages_from_its_first_send() {
     let policy = policy(r#"{"max_age_seconds":3600}"#);
     let moved_once = resend(&policy, &body(""), &moved_hand_off());
     assert_eq!(metadata(&moved_once).first_sent(at(500)), at(0));
@@ -279,7 +284,7 @@ fn an_answer_resets_a_messages_redrive_budget() {
 }
 
 #[test]
-fn the_explanation_of_too_many_redrives_names_the_limit() {
+fn the_explanation_for_too_many_redrives_names_the_limit() {
     let explanation =
         |members: &str| give_up(&Policy::default(), &body(members), &moved_hand_off()).explanation;
     assert_eq!(
@@ -293,7 +298,7 @@ fn the_explanation_of_too_many_redrives_names_the_limit() {
     let last = r#""redrive_count":99,"redrive_count_at_answer":99"#;
     assert_eq!(metadata(&resend(&Policy::default(), &body(last), &moved_hand_off())).redrive_count, 100);
     let most = policy(r#"{"max_redrives":1000}"#);
-    assert_eq!(most.redrives_total_max(), 1000, "the highest count that the member can express");
+    assert_eq!(most.total_redrives_max(), 1000, "the highest count that the member can express");
     let given_up =
         give_up(&most, &body(r#""redrive_count":1000,"redrive_count_at_answer":999"#), &moved_hand_off());
     assert_eq!(given_up.reason, DeadLetterReason::OrchestrationFailed);
@@ -301,7 +306,7 @@ fn the_explanation_of_too_many_redrives_names_the_limit() {
 
 /// A producer may write any values.
 #[test]
-fn a_count_at_the_last_answer_that_exceeds_the_total_counts_as_zero() {
+fn a_redrive_count_at_answer_above_the_total_is_treated_as_zero() {
     let resent = resend(
         &one_minute_policy(),
         &body(r#""redrive_count":3,"redrive_count_at_answer":9"#),
@@ -330,7 +335,7 @@ proptest! {
                 2 => HandOff { classification: Classification::without_delay(FailureClass::NotStarted), ..transient_failure() },
                 _ => moved_hand_off(),
             };
-            let Decision::Resend(resend) = decide_failure(&policy, &message, &failed) else { break };
+            let Decision::Resend(resend) = decide_after_failure(&policy, &message, &failed) else { break };
             deliveries += 1;
             moves += u32::from(resend.budget == Budget::Redrive);
             prop_assert_eq!(metadata(&resend).redrive_count, moves);

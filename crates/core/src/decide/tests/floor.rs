@@ -25,13 +25,13 @@ fn visibility_after_failure(
         retention: Duration::from_secs(retention),
     };
     let failed = failed_message(body, hand_off, None);
-    decide_on_queue(policy, &failed, Attempts::from_receives(&failed.accepted), queue_times, at(10))
+    decide_visibility_timeout(policy, &failed, Attempts::from_receives(&failed.accepted), queue_times, at(10))
         .map(VisibilitySeconds::get)
 }
 
 /// Returns the delay of the first retry in both strategies, which must agree.
 fn first_retry_delay(policy: &Policy, hand_off: &HandOff) -> Result<u16, DeadLetterReason> {
-    let resent = match decide_failure(policy, &body(""), hand_off) {
+    let resent = match decide_after_failure(policy, &body(""), hand_off) {
         Decision::Resend(resend) => Ok(resend.delay.get()),
         Decision::GiveUp(give_up) => Err(give_up.reason),
         Decision::Hop(due) => panic!("unexpected hop, due at {due}"),
@@ -69,7 +69,7 @@ fn a_snooze_has_the_handlers_delay_even_if_it_spends_an_attempt() {
 
 /// Decided at second 10. Five seconds are left for the message to arrive.
 #[test]
-fn a_retry_after_beyond_the_expiry_is_cut_to_5_s_before_it() {
+fn a_retry_after_past_the_expiry_is_cut_to_end_5_s_before_it() {
     let quick = r#""backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}"#;
     let policy_with_max_age = |age: u32| policy(&format!(r#"{{{quick},"max_age_seconds":{age}}}"#));
     let first_delay =
@@ -121,7 +121,7 @@ fn the_last_call_is_made_before_the_retention_ends() {
 
 /// Every copy and every receive computes the same time.
 #[test]
-fn the_last_call_of_a_long_delay_keeps_its_time_through_all_hops() {
+fn the_last_call_after_a_long_delay_keeps_its_time_across_hops() {
     let long = policy(
         r#"{"long_delays":true,"max_age_seconds":7205,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#,
     );
@@ -138,7 +138,7 @@ fn the_last_call_of_a_long_delay_keeps_its_time_through_all_hops() {
 #[test]
 fn the_longer_of_backoff_and_retry_after_is_the_delay() {
     let delay_seconds = |policy: &Policy, members: String, requested| {
-        match decide_failure(policy, &body(&members), &failure_with_retry_after(requested)) {
+        match decide_after_failure(policy, &body(&members), &failure_with_retry_after(requested)) {
             Decision::Resend(resend) => (next_retry_time(&resend) - at(10)).num_seconds(),
             // Counted from the failure.
             Decision::Hop(due) => (due - at(5)).num_seconds(),
@@ -200,7 +200,7 @@ proptest! {
         let policy_due = time_after(retry_delay(&policy, key).get().into());
         let floor = time_after(i64::try_from(requested.min(policy.delay_limit().get().into())).unwrap());
         let limit = policy.max_age_seconds.map(|age| at(age.into()));
-        let due = match decide_failure(&policy, &text, &failure_with_retry_after(requested)) {
+        let due = match decide_after_failure(&policy, &text, &failure_with_retry_after(requested)) {
             Decision::Resend(resend) => {
                 let due = next_retry_time(&resend);
                 prop_assert!(at(10) + resend.delay.duration() >= due, "a retry must not be early");

@@ -31,7 +31,7 @@ fn first_retry_delay(
         Decision::GiveUp(give_up) => Err(give_up.reason),
         Decision::Hop(_) => panic!("there are no long delays"),
     };
-    let visibility = decide_on_queue(
+    let visibility = decide_visibility_timeout(
         policy,
         &failed,
         Attempts::from_receives(&failed.accepted),
@@ -118,13 +118,13 @@ fn an_overdue_hop_is_due_now_and_ages_until_now() {
 }
 
 #[test]
-fn a_hidden_message_has_the_delay_of_its_generation_and_receive_count() {
+fn a_hidden_messages_delay_depends_on_generation_and_receive_count() {
     let policy = uniform_policy("");
     let visibility_seconds = |generation: u32, receive_count| {
         let body = body(&format!(r#""redrive_generation":{generation}"#));
         let record = ReceivedMessage { body, receive_count, ..received_message(None) };
         let failed = failed_record(record, &transient_failure(), None);
-        decide_on_queue(
+        decide_visibility_timeout(
             &policy,
             &failed,
             Attempts::from_receives(&failed.accepted),
@@ -149,7 +149,7 @@ fn a_hidden_message_ages_from_its_first_send_but_is_retained_from_its_last() {
         let hand_off = HandOff { delivery: Delivery { sent_at, ..delivery() }, ..transient_failure() };
         let record = ReceivedMessage { body: body(""), sent_at: at(-100), ..received_message(None) };
         let failed = failed_record(record, &hand_off, None);
-        decide_on_queue(
+        decide_visibility_timeout(
             policy,
             &failed,
             Attempts::from_receives(&failed.accepted),

@@ -93,7 +93,7 @@ fn a_snoozed_message_can_expire() {
 }
 
 #[test]
-fn exceeded_attempts_are_reported_before_expiry() {
+fn exceeded_attempts_take_precedence_over_expiry() {
     let both = body(r#""retry_attempt":3,"expires_at":"2020-01-01T00:00:00Z""#);
     assert_eq!(
         give_up(&one_minute_policy(), &both, &transient_failure()).reason,
@@ -235,7 +235,7 @@ fn history_is_dropped_oldest_first() {
 }
 
 #[test]
-fn the_explanation_of_a_too_large_message_names_its_size_and_the_limit() {
+fn the_explanation_for_an_oversized_message_names_its_size_and_the_limit() {
     match decide_with_attributes(0, &body_with_size(MESSAGE_BYTES_MAX, "")) {
         Decision::GiveUp(give_up) => assert_eq!(
             give_up.explanation,
@@ -246,7 +246,7 @@ fn the_explanation_of_a_too_large_message_names_its_size_and_the_limit() {
 }
 
 #[test]
-fn a_delay_never_overflows_time() {
+fn extreme_timestamps_never_overflow() {
     let old = body(
         r#""retry_attempt":1,"first_sent_time":"0000-01-01T00:00:00Z","expires_at":"9999-12-31T23:59:59Z""#,
     );

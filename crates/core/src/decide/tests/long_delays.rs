@@ -58,7 +58,7 @@ fn retries_are_never_early_and_overdue_ones_are_sent_immediately() {
 }
 
 #[test]
-fn every_receive_of_a_failure_computes_the_same_due_time() {
+fn every_receive_of_a_failed_message_computes_the_same_due_time() {
     let policy = policy(r#"{"long_delays":true,"backoff":{"kind":"uniform","max_delay_seconds":43200}}"#);
     let due = |second| match decide_at(&policy, &first_failure(), second, 0) {
         Decision::Hop(due) => due,
@@ -175,7 +175,7 @@ fn moved_and_held_messages_skip_the_long_backoff() {
 fn a_producer_can_request_fewer_retries_but_not_more() {
     let three_attempts = one_minute_policy();
     let decide_with_members =
-        |members: &str| decide_failure(&three_attempts, &body(members), &transient_failure());
+        |members: &str| decide_after_failure(&three_attempts, &body(members), &transient_failure());
     let attempts_exceeded = |explanation: &str| {
         Decision::GiveUp(GiveUp {
             reason: DeadLetterReason::RetryAttemptExceeded,

@@ -17,8 +17,14 @@ fn decide_after_receives(
     let record =
         ReceivedMessage { body: body.to_owned(), sent_at: at(0), receive_count, ..received_message(None) };
     let failed = failed_record(record, hand_off, None);
-    decide_on_queue(policy, &failed, Attempts::from_receives(&failed.accepted), queue_times(100_000), at(10))
-        .map(VisibilitySeconds::get)
+    decide_visibility_timeout(
+        policy,
+        &failed,
+        Attempts::from_receives(&failed.accepted),
+        queue_times(100_000),
+        at(10),
+    )
+    .map(VisibilitySeconds::get)
 }
 
 #[test]
@@ -71,7 +77,7 @@ fn a_hidden_message_is_given_up_on_for_a_permanent_error_or_its_age() {
 }
 
 #[test]
-fn a_snoozed_or_not_started_message_spends_a_receive() {
+fn snoozes_and_unstarted_calls_count_as_attempts() {
     let not_started = HandOff {
         classification: Classification::without_delay(FailureClass::NotStarted),
         ..transient_failure()
@@ -88,11 +94,11 @@ fn a_snoozed_or_not_started_message_spends_a_receive() {
 }
 
 #[test]
-fn a_retry_beyond_the_queues_retention_is_given_up_in_time() {
+fn a_message_is_given_up_on_before_the_queues_retention_ends() {
     let decide_with_retention = |sent_at, retention| {
         let hand_off = HandOff { delivery: Delivery { sent_at, ..delivery() }, ..transient_failure() };
         let failed = failed_message(&body(""), &hand_off, None);
-        decide_on_queue(
+        decide_visibility_timeout(
             &one_minute_policy(),
             &failed,
             Attempts::from_receives(&failed.accepted),

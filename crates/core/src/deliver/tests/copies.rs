@@ -2,46 +2,46 @@
 
 use super::*;
 
-fn failing_answer(fault: Fault) -> Answer {
-    Answer::Failing(vec![("a", fault)])
+fn failing_response(fault: Fault) -> ScriptedResponse {
+    ScriptedResponse::Failing(vec![("a", fault)])
 }
 
-fn late_answer(seconds: u64, answer: Answer) -> Answer {
-    Answer::After(seconds, Box::new(answer))
+fn late_response(seconds: u64, answer: ScriptedResponse) -> ScriptedResponse {
+    ScriptedResponse::After(seconds, Box::new(answer))
 }
 
 #[test]
 fn a_possibly_accepted_message_is_sent_at_most_twice() {
     for fault in [Fault::NoAnswer, Fault::Service] {
-        let queue = FakeQueue::new([failing_answer(fault)]);
+        let queue = FakeQueue::new([failing_response(fault)]);
         assert_eq!(deliver_bodies_within(30, &queue, &["a"]), [Err(error(fault))]);
-        assert_eq!(queue.times(), [0, 2000], "{fault:?}");
+        assert_eq!(queue.request_times(), [0, 2000], "{fault:?}");
         assert_eq!(queue.clock.now(), at(2), "no response is outstanding");
     }
 }
 
 #[test]
 fn each_entry_reports_its_number_of_possible_copies() {
-    let count_ambiguous_sends = |script: Vec<Answer>| {
+    let count_ambiguous_sends = |script: Vec<ScriptedResponse>| {
         let queue = FakeQueue::new(script);
         let (clock, messages) = (&queue.clock, messages(&["a", "b"]));
-        let delivered = clock.block_on(deliver_counted(&queue, clock, at(30), messages));
+        let delivered = clock.block_on(deliver_and_count_copies(&queue, clock, at(30), messages));
         delivered.iter().map(|entry| (entry.outcome.is_ok(), entry.ambiguous_sends)).collect::<Vec<_>>()
     };
-    assert_eq!(count_ambiguous_sends(vec![Answer::All]), [(true, 1), (true, 1)]);
+    assert_eq!(count_ambiguous_sends(vec![ScriptedResponse::All]), [(true, 1), (true, 1)]);
     assert_eq!(
-        count_ambiguous_sends(vec![failing_answer(Fault::NoAnswer), Answer::All]),
+        count_ambiguous_sends(vec![failing_response(Fault::NoAnswer), ScriptedResponse::All]),
         [(true, 2), (true, 1)]
     );
     assert_eq!(
-        count_ambiguous_sends(vec![failing_answer(Fault::Throttled), Answer::All]),
+        count_ambiguous_sends(vec![failing_response(Fault::Throttled), ScriptedResponse::All]),
         [(true, 1), (true, 1)]
     );
-    assert_eq!(count_ambiguous_sends(vec![failing_answer(Fault::Service)]), [(false, 2), (true, 1)]);
-    assert_eq!(count_ambiguous_sends(vec![failing_answer(Fault::Sender)]), [(false, 0), (true, 1)]);
-    assert_eq!(count_ambiguous_sends(vec![Answer::Hang]), [(false, 2), (false, 2)]);
+    assert_eq!(count_ambiguous_sends(vec![failing_response(Fault::Service)]), [(false, 2), (true, 1)]);
+    assert_eq!(count_ambiguous_sends(vec![failing_response(Fault::Sender)]), [(false, 0), (true, 1)]);
+    assert_eq!(count_ambiguous_sends(vec![ScriptedResponse::Hang]), [(false, 2), (false, 2)]);
     assert_eq!(
-        count_ambiguous_sends(vec![late_answer(20, Answer::All), Answer::All]),
+        count_ambiguous_sends(vec![late_response(20, ScriptedResponse::All), ScriptedResponse::All]),
         [(true, 2), (true, 2)],
         "the late response counts, too"
     );
@@ -50,13 +50,13 @@ fn each_entry_reports_its_number_of_possible_copies() {
 #[test]
 fn refused_or_unsent_messages_are_retried_until_the_deadline() {
     for fault in [Fault::Throttled, Fault::NotSent] {
-        let queue = FakeQueue::new([failing_answer(fault)]);
+        let queue = FakeQueue::new([failing_response(fault)]);
         assert_eq!(deliver_bodies_within(30, &queue, &["a"]), [Err(error(fault))]);
         // Waits double from 50 ms to 2 s; the clock's sub-second part shortens each by up to half.
         let first = [0, 50, 148, 333, 666, 1200, 2640];
         let every_two_seconds = (4000..30_000).step_by(2000);
         assert_eq!(
-            queue.times(),
+            queue.request_times(),
             first.into_iter().chain(every_two_seconds).collect::<Vec<_>>(),
             "{fault:?}"
         );
@@ -66,12 +66,12 @@ fn refused_or_unsent_messages_are_retried_until_the_deadline() {
 #[test]
 fn a_refused_send_does_not_count_as_possibly_accepted() {
     let queue = FakeQueue::new([
-        failing_answer(Fault::Throttled),
-        failing_answer(Fault::NoAnswer),
-        failing_answer(Fault::NotSent),
-        failing_answer(Fault::Throttled),
-        failing_answer(Fault::Service),
-        Answer::All,
+        failing_response(Fault::Throttled),
+        failing_response(Fault::NoAnswer),
+        failing_response(Fault::NotSent),
+        failing_response(Fault::Throttled),
+        failing_response(Fault::Service),
+        ScriptedResponse::All,
     ]);
     assert_eq!(deliver_bodies_within(30, &queue, &["a"]), [Err(error(Fault::Service))]);
     assert_eq!(queue.requests().len(), 5);
@@ -79,58 +79,58 @@ fn a_refused_send_does_not_count_as_possibly_accepted() {
 
 #[test]
 fn an_unanswered_send_is_repeated_after_half_of_the_remaining_time() {
-    let queue = FakeQueue::new([late_answer(14, Answer::All)]);
+    let queue = FakeQueue::new([late_response(14, ScriptedResponse::All)]);
     assert_eq!(deliver_bodies_within(30, &queue, &["a", "b"]), sent_outcomes(&["a", "b"]));
-    assert_eq!((queue.times(), queue.clock.now()), (vec![0], at(14)));
+    assert_eq!((queue.request_times(), queue.clock.now()), (vec![0], at(14)));
 }
 
 #[test]
 fn the_first_sends_response_counts_even_after_a_second_send() {
-    let queue = FakeQueue::new([late_answer(20, Answer::All), Answer::Hang]);
+    let queue = FakeQueue::new([late_response(20, ScriptedResponse::All), ScriptedResponse::Hang]);
     assert_eq!(deliver_bodies_within(30, &queue, &["a"]), sent_outcomes(&["a"]));
-    assert_eq!((queue.times(), queue.clock.now()), (vec![0, 15_000], at(20)));
+    assert_eq!((queue.request_times(), queue.clock.now()), (vec![0, 15_000], at(20)));
 }
 
 #[test]
 fn an_unanswered_message_is_sent_twice_regardless_of_deadline() {
     for seconds in [11, 30, 900] {
-        let queue = FakeQueue::new([Answer::Hang]);
+        let queue = FakeQueue::new([ScriptedResponse::Hang]);
         assert_eq!(deliver_bodies_within(seconds, &queue, &["a"]), [Err(no_answer_error())]);
-        assert_eq!(queue.times().len(), 2, "{seconds} s");
+        assert_eq!(queue.request_times().len(), 2, "{seconds} s");
         assert_eq!(queue.clock.now(), at(seconds));
     }
 }
 
 #[test]
 fn an_unanswered_message_is_sent_once_with_under_five_seconds_left() {
-    let queue = FakeQueue::new([Answer::Hang]);
+    let queue = FakeQueue::new([ScriptedResponse::Hang]);
     assert_eq!(deliver_bodies_within(5, &queue, &["a"]), [Err(no_answer_error())]);
-    assert_eq!(queue.times(), [0]);
+    assert_eq!(queue.request_times(), [0]);
 }
 
 #[test]
 fn a_refusal_keeps_the_possible_copy_of_an_earlier_send() {
     for fault in [Fault::Sender, Fault::Throttled] {
-        let queue = FakeQueue::new([failing_answer(Fault::NoAnswer), failing_answer(fault)]);
+        let queue = FakeQueue::new([failing_response(Fault::NoAnswer), failing_response(fault)]);
         assert_eq!(deliver_bodies(&queue, &["a"]), [Err(error(Fault::NoAnswer))], "{fault:?}");
-        let queue = FakeQueue::new([Answer::Hang, failing_answer(fault)]);
+        let queue = FakeQueue::new([ScriptedResponse::Hang, failing_response(fault)]);
         assert_eq!(deliver_bodies_within(30, &queue, &["a"]), [Err(no_answer_error())], "{fault:?}");
     }
 }
 
 #[test]
 fn an_unanswered_send_after_a_refusal_is_not_reported_as_refused() {
-    let queue = FakeQueue::new([failing_answer(Fault::Throttled), Answer::Hang]);
+    let queue = FakeQueue::new([failing_response(Fault::Throttled), ScriptedResponse::Hang]);
     assert_eq!(deliver_bodies_within(4, &queue, &["a"]), [Err(no_answer_error())]);
-    assert_eq!(queue.times(), [0, 50]);
+    assert_eq!(queue.request_times(), [0, 50]);
 }
 
 #[test]
-fn each_entry_of_a_batch_has_its_own_second_send() {
+fn entries_in_a_batch_are_sent_again_independently() {
     let queue = FakeQueue::new([
-        Answer::Failing(vec![("a", Fault::NoAnswer), ("b", Fault::Throttled)]),
-        Answer::All,
-        Answer::Failing(vec![("a", Fault::NoAnswer)]),
+        ScriptedResponse::Failing(vec![("a", Fault::NoAnswer), ("b", Fault::Throttled)]),
+        ScriptedResponse::All,
+        ScriptedResponse::Failing(vec![("a", Fault::NoAnswer)]),
     ]);
     let outcomes = deliver_bodies(&queue, &["a", "b", "c"]);
     assert_eq!(
@@ -142,25 +142,25 @@ fn each_entry_of_a_batch_has_its_own_second_send() {
 
 /// If the late error counted, the record would be reported as failed, received again, and sent a third time.
 #[test]
-fn a_confirmed_send_stays_confirmed_after_a_late_error_of_another_send() {
-    let late = Answer::Failing(vec![("a", Fault::Service), ("b", Fault::Service)]);
+fn a_confirmed_entry_stays_confirmed_after_a_late_error_from_another_send() {
+    let late = ScriptedResponse::Failing(vec![("a", Fault::Service), ("b", Fault::Service)]);
     let queue = FakeQueue::new([
-        late_answer(20, late),
-        Answer::Failing(vec![("b", Fault::Throttled)]),
-        late_answer(10, Answer::All),
+        late_response(20, late),
+        ScriptedResponse::Failing(vec![("b", Fault::Throttled)]),
+        late_response(10, ScriptedResponse::All),
     ]);
     assert_eq!(deliver_bodies_within(30, &queue, &["a", "b"]), sent_outcomes(&["a", "b"]));
     assert_eq!(queue.requests(), [vec!["a", "b"], vec!["a", "b"], vec!["b"]]);
-    assert_eq!(queue.times(), [0, 15_000, 15_050]);
+    assert_eq!(queue.request_times(), [0, 15_000, 15_050]);
 }
 
 /// Loses the responses to the first changes, then confirms the next one.
-struct AnswerLosingQueue {
+struct ResponseLosingQueue {
     clock: FakeClock,
     lost: Mutex<u32>,
 }
 
-impl VisibilityControl for AnswerLosingQueue {
+impl VisibilityControl for ResponseLosingQueue {
     async fn change_visibility_batch(
         &self,
         entries: &[(String, VisibilitySeconds)],
@@ -174,8 +174,8 @@ impl VisibilityControl for AnswerLosingQueue {
 
 /// Repeating a change creates no copy, and without the change the retry would be too early.
 #[test]
-fn a_visibility_change_is_repeated_after_any_number_of_lost_answers() {
-    let queue = AnswerLosingQueue { clock: FakeClock::new(), lost: Mutex::new(5) };
+fn a_visibility_change_is_repeated_after_any_number_of_lost_responses() {
+    let queue = ResponseLosingQueue { clock: FakeClock::new(), lost: Mutex::new(5) };
     let receives = vec![("handle".to_owned(), VisibilitySeconds::ZERO)];
     let changed = change_visibility(&queue, &queue.clock, at(30), receives);
     assert_eq!(queue.clock.block_on(changed), [Ok(())]);

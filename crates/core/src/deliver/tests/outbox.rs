@@ -41,7 +41,7 @@ fn send_and_collect_events(queue: &FakeQueue, bodies: &[&str]) -> (Vec<String>, 
         .map(|body| {
             let record = format!("r-{body}");
             let content = Content { body: (*body).to_owned(), ..Content::default() };
-            Outgoing::new(receipt(&record), content, confirmed_event(&record))
+            PendingSend::new(receipt(&record), content, confirmed_event(&record))
         })
         .collect();
     let observer = RecordingObserver::default();
@@ -66,7 +66,7 @@ fn a_reserve_takes_at_most_half_of_the_remaining_time() {
 
 #[test]
 fn a_confirmed_send_confirms_its_record_and_is_observed_once() {
-    let queue = FakeQueue::new([Answer::All]);
+    let queue = FakeQueue::new([ScriptedResponse::All]);
     let (done, events) = send_and_collect_events(&queue, &["a", "b"]);
     assert_eq!(
         (done, events),
@@ -76,7 +76,8 @@ fn a_confirmed_send_confirms_its_record_and_is_observed_once() {
 
 #[test]
 fn a_record_confirmed_on_the_second_try_is_observed_once() {
-    let queue = FakeQueue::new([Answer::Failing(vec![("a", Fault::Throttled)]), Answer::All]);
+    let queue =
+        FakeQueue::new([ScriptedResponse::Failing(vec![("a", Fault::Throttled)]), ScriptedResponse::All]);
     let (done, events) = send_and_collect_events(&queue, &["a", "b"]);
     assert_eq!(done, ["r-a", "r-b"]);
     assert_eq!(events, [confirmed_event("r-a"), confirmed_event("r-b")]);
@@ -84,7 +85,7 @@ fn a_record_confirmed_on_the_second_try_is_observed_once() {
 
 #[test]
 fn each_entry_is_confirmed_by_its_own_outcome_alone() {
-    let queue = FakeQueue::new([Answer::Failing(vec![("b", Fault::Sender)])]);
+    let queue = FakeQueue::new([ScriptedResponse::Failing(vec![("b", Fault::Sender)])]);
     assert_eq!(
         send_and_collect_events(&queue, &["a", "b", "c"]),
         (
@@ -96,7 +97,7 @@ fn each_entry_is_confirmed_by_its_own_outcome_alone() {
 
 #[test]
 fn a_queue_that_never_answers_confirms_nothing() {
-    let queue = FakeQueue::new([Answer::Hang]);
+    let queue = FakeQueue::new([ScriptedResponse::Hang]);
     let (done, events) = send_and_collect_events(&queue, &["a", "b"]);
     assert_eq!(done, [""; 0]);
     assert_eq!(
@@ -110,7 +111,7 @@ fn a_queue_that_never_answers_confirms_nothing() {
 
 #[test]
 fn an_unsendable_message_is_reported_and_the_others_are_sent() {
-    let queue = FakeQueue::new([Answer::All]);
+    let queue = FakeQueue::new([ScriptedResponse::All]);
     let (done, events) = send_and_collect_events(&queue, &["a", "\u{FFFE}", "", "b"]);
     assert_eq!(done, ["r-a", "r-b"]);
     assert_eq!(queue.requests(), [["a", "b"]]);
@@ -126,10 +127,10 @@ fn an_unsendable_message_is_reported_and_the_others_are_sent() {
 }
 
 #[test]
-fn the_code_of_an_unsendable_message_contains_no_attribute_name() {
+fn the_error_code_for_an_unsendable_message_has_no_attribute_name() {
     let attributes = [("secret".to_owned(), crate::message::Attribute::string(""))].into();
     let content = Content { body: "b".to_owned(), attributes, ..Content::default() };
-    let outgoing = Outgoing::new(receipt("r"), content, confirmed_event("r"));
+    let outgoing = PendingSend::new(receipt("r"), content, confirmed_event("r"));
     assert_eq!(outgoing.message.unwrap_err().code(), "EmptyAttribute");
 }
 
@@ -145,12 +146,15 @@ impl Observer for TracingObserver {
 
 #[test]
 fn each_send_has_one_span_for_all_its_tries() {
-    let queue = FakeQueue::new([Answer::After(2, Box::new(Answer::Failing(vec![("b", Fault::Sender)])))]);
+    let queue = FakeQueue::new([ScriptedResponse::After(
+        2,
+        Box::new(ScriptedResponse::Failing(vec![("b", Fault::Sender)])),
+    )]);
     let parent = |span_id| SpanContext { trace_id: 1, span_id, is_sampled: true };
     let bodies = ["\u{FFFE}", "a", "b", "not traced"];
     let outgoing = bodies.iter().zip(1..).map(|(body, number)| {
         let content = Content { body: (*body).to_owned(), ..Content::default() };
-        Outgoing::new(receipt(body), content, None).with_span((number < 4).then(|| parent(number)))
+        PendingSend::new(receipt(body), content, None).with_span((number < 4).then(|| parent(number)))
     });
     let observer = TracingObserver(Tracer::new(|| [1; 32], false));
     let outbox = Outbox::new(&queue.clock, &observer, at(10));

@@ -93,7 +93,7 @@ fn log_lines_are_dropped_before_any_byte_of_the_annotation() {
 }
 
 #[test]
-fn unverified_cause_is_marked() {
+fn an_unverified_cause_is_marked() {
     let mut unverified = annotation();
     unverified.record.cause.unverified = true;
     let attributes = annotate_attributes(&producer_attributes(0), 100, &unverified);

@@ -173,7 +173,7 @@ fn a_field_without_one_of_our_documents_belongs_to_the_producer() {
 
 /// A forged field is removed, and never read instead of ours.
 #[test]
-fn last_trace_header_field_counts_and_all_are_removed() {
+fn only_the_last_trace_header_field_is_read_and_all_are_removed() {
     let forged = verdict().add_to_trace_header(Some(TRACE));
     let (document, record) =
         open_attached(hand_off().attach_to(&Attributes::new(), MESSAGE_BYTES_MAX, Some(&forged)));
@@ -208,7 +208,7 @@ fn a_trace_header_field_on_a_redriven_message_is_ignored() {
 
 proptest! {
     #[test]
-    fn a_hand_off_fits_any_message_with_its_deciding_members(
+    fn a_hand_off_fits_any_message_and_keeps_its_classification(
         (producer, body_bytes) in sent_message(),
         error_type in any_text(),
         details in any_text(),

@@ -236,7 +236,7 @@ fn nesting_is_also_limited_in_unknown_members() {
 }
 
 #[test]
-fn a_history_forged_by_a_producer_is_legal_for_sqs_after_a_resend() {
+fn a_resend_replaces_illegal_characters_in_a_forged_history() {
     let body = format!(
         r#"{{"metadata":{{"message_id":"{ID}","retry_history":[{{"attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"\ufffe","error_details":"\uffff\u0000"}}]}},"data":{{}}}}"#
     );

@@ -35,7 +35,7 @@ fn unrestorable_attribute_is_not_folded() {
 
 /// An attribute with two values is forged: no version writes such an attribute.
 #[test]
-fn folded_attribute_of_a_later_version_needs_one_known_value() {
+fn folded_attribute_from_a_later_version_needs_one_known_value() {
     let folded: FoldedAttributes = serde_json::from_str(
         r#"{"a":{"data_type":"String","text":"x","since":1},"b":{"data_type":"String","gzip":"x"}}"#,
     )

@@ -75,7 +75,7 @@ fn binary_attributes_can_contain_any_bytes() {
 }
 
 #[test]
-fn not_sendable_errors_name_the_place_and_the_remedy() {
+fn an_unsendable_reason_names_the_place_and_the_remedy() {
     let refuse_attribute = |name: &str, data_type: &str, value: AttributeValue| {
         let attribute = Attribute { data_type: data_type.to_owned(), value };
         OutgoingMessage::new(content("b", &[(name, attribute)])).unwrap_err()
@@ -152,7 +152,7 @@ fn attribute_names_are_case_sensitive() {
 }
 
 #[test]
-fn each_attribute_is_checked_at_any_position() {
+fn an_attribute_is_checked_regardless_of_its_position() {
     let valid_attribute = || Attribute::string("x");
     for invalid_name in ["a b", "o.", "z z"] {
         let attributes = [

@@ -199,7 +199,7 @@ fn the_next_generation_starts_over_with_the_same_id() {
 
 /// With the producer's ten attributes, `Redeliver` and `Failure`, the total would be twelve.
 #[test]
-fn ten_attributes_are_folded_to_fit_redelivers_own_two() {
+fn ten_attributes_are_folded_to_make_room_for_redelivers_two() {
     let body = "x";
     let attributes = resent_attributes(body, &small_attributes(10));
     assert_eq!(attributes.len(), ATTRIBUTES_MAX - 1);
@@ -255,7 +255,7 @@ fn folding_never_turns_a_producers_dead_letter_into_ours() {
 }
 
 #[test]
-fn the_id_is_written_at_the_first_hand_off_if_it_fits() {
+fn the_id_is_written_on_the_first_hand_off_if_it_fits() {
     let with_id = |count: usize| parse_plain("x", &small_attributes(count)).with_id();
     assert_eq!(redeliver_text(&with_id(8).unwrap()), format!(r#"{{"message_id":"{FIRST_SQS_ID}"}}"#));
     assert_eq!(with_id(8).unwrap().len(), 9);

@@ -75,7 +75,7 @@ fn attribute_type_has_a_known_prefix_and_a_matching_value() {
 }
 
 #[test]
-fn number_acceptance_is_certain_up_to_38_digits() {
+fn numbers_of_up_to_38_digits_are_certainly_accepted() {
     let zeros = |count| "0".repeat(count);
     let (most, least) = (format!("1{}", zeros(126)), format!("0.{}1", zeros(127)));
     let nines = "9".repeat(38);

@@ -37,7 +37,7 @@ impl DataSchema {
     /// 100,000 values, or with a number of more than 1,000 characters, is not checked; this is then its only violation.
     #[must_use]
     pub fn violations(&self, text: &str, at: &str) -> Vec<Violation> {
-        if let Some(excess) = find_excess(text) {
+        if let Some(excess) = find_exceeded_limit(text) {
             return vec![Violation::new(at, format!("has {excess}, too much to check against a schema"))];
         }
         match value::parse_value(text) {
@@ -49,7 +49,7 @@ impl DataSchema {
 }
 
 /// Returns the limit that a document exceeds, if any. Used before the document is parsed.
-fn find_excess(text: &str) -> Option<String> {
+fn find_exceeded_limit(text: &str) -> Option<String> {
     let (mut values, mut number_length, mut last) = (1_usize, 0_usize, b' ');
     let mut bytes = text.bytes().enumerate();
     while let Some((_, byte)) = bytes.next() {

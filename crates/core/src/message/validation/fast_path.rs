@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::json::forward_compatible::UnknownMembers;
-use crate::json::value::parse_not_null;
+use crate::json::value::parse_non_null;
 use crate::message::Timestamp;
 use crate::message::envelope::SkimmedBody;
 use crate::message::metadata::{
@@ -29,23 +29,23 @@ pub(super) const ERROR_DETAILS_CHARACTERS_MAX: usize = 256;
 #[derive(serde::Deserialize)]
 struct TypedMetadata<'a> {
     message_id: &'a str,
-    #[serde(default, deserialize_with = "parse_not_null")]
+    #[serde(default, deserialize_with = "parse_non_null")]
     expires_at: Option<UtcTime>,
-    #[serde(default, deserialize_with = "parse_not_null")]
+    #[serde(default, deserialize_with = "parse_non_null")]
     max_attempts: Option<BoundedCount<ATTEMPTS_MAX>>,
     #[serde(default)]
     retry_attempt: BoundedCount<ATTEMPTS_MAX>,
-    #[serde(default, rename = "next_retry_time", deserialize_with = "parse_not_null")]
+    #[serde(default, rename = "next_retry_time", deserialize_with = "parse_non_null")]
     _next_retry_time: Option<UtcTime>,
-    #[serde(default, deserialize_with = "parse_not_null")]
+    #[serde(default, deserialize_with = "parse_non_null")]
     first_sent_time: Option<UtcTime>,
     #[serde(default, borrow)]
     retry_history: Vec<&'a RawValue>,
     #[serde(default)]
     snooze_count: BoundedCount<SNOOZES_MAX>,
-    #[serde(default, deserialize_with = "parse_not_null")]
+    #[serde(default, deserialize_with = "parse_non_null")]
     redrive_generation: Option<BoundedCount<GENERATION_MAX>>,
-    #[serde(default, deserialize_with = "parse_not_null")]
+    #[serde(default, deserialize_with = "parse_non_null")]
     held_since: Option<UtcTime>,
     #[serde(default)]
     outage_failures: BoundedCount<OUTAGE_FAILURES_MAX>,

@@ -16,7 +16,7 @@ use crate::message::reserved::REDELIVER;
 /// Returns the metadata of a message, from its body or its `Redeliver`. For a valid message, the result is the same as
 /// from [`MessageSchema::read_either_form`](crate::message::schema::MessageSchema::read_either_form).
 #[must_use]
-pub fn readable_metadata(body: &str, attributes: &Attributes) -> Option<Metadata> {
+pub fn read_message_metadata(body: &str, attributes: &Attributes) -> Option<Metadata> {
     let body = match attributes.get(REDELIVER).filter(|_| !looks_like_envelope(body)) {
         Some(redeliver) => {
             let document = parse_json_value(redeliver.text()?).ok()?;
@@ -30,13 +30,13 @@ pub fn readable_metadata(body: &str, attributes: &Attributes) -> Option<Metadata
 fn read_metadata(skimmed: &SkimmedBody<'_>) -> Option<Metadata> {
     fast_path::parse_metadata(skimmed).or_else(|| {
         let (instance, wrong) = build_instance(skimmed);
-        let is_readable = wrong.is_empty() && is_message(&instance);
+        let is_readable = wrong.is_empty() && matches_message_schema(&instance);
         is_readable.then(|| parse_metadata(&instance["metadata"], skimmed).ok()).flatten()
     })
 }
 
 /// Checks everything that the message schema checks, except time formats: the parser is stricter about them.
-pub(super) fn is_message(instance: &Value) -> bool {
+pub(super) fn matches_message_schema(instance: &Value) -> bool {
     let metadata = &instance["metadata"];
     let id = metadata["message_id"].as_str().unwrap_or_default();
     let counts = [

@@ -23,7 +23,7 @@ fn parse_invalid(body: &str) -> InvalidMessage {
 }
 
 /// Returns the pointers of all violations, without duplicates.
-fn pointers(body: &str) -> Vec<String> {
+fn unique_violation_pointers(body: &str) -> Vec<String> {
     match parse_invalid(body) {
         InvalidMessage::Schema(violations) => {
             let mut pointers: Vec<_> = violations.into_iter().map(|violation| violation.pointer).collect();
@@ -36,7 +36,7 @@ fn pointers(body: &str) -> Vec<String> {
 }
 
 #[test]
-fn invalid_message_has_the_code_of_its_violation() {
+fn an_invalid_message_has_the_reason_code_for_its_violation() {
     assert_eq!(parse_invalid("{").reason(), DeadLetterReason::InvalidMessageFormat);
     assert_eq!(parse_invalid("[]").reason(), DeadLetterReason::InvalidMessageFormat);
     assert_eq!(parse_invalid(r#"{"a":1,"a":1}"#).reason(), DeadLetterReason::InvalidMessageFormat);
@@ -80,23 +80,23 @@ fn a_last_attempt_that_is_not_a_traceparent_counts_as_absent() {
             let metadata = MessageSchema::default().parse_envelope(&body).unwrap().metadata;
             let read = metadata.last_attempt.map(|span| span.traceparent());
             assert_eq!(read.as_deref(), expected, "{body}");
-            let readable = readable_metadata(&body, &Attributes::new()).unwrap();
+            let readable = read_message_metadata(&body, &Attributes::new()).unwrap();
             assert_eq!(readable.last_attempt, metadata.last_attempt, "{body}");
         }
     }
 }
 
 #[test]
-fn a_message_needs_metadata_with_an_id_and_data() {
-    assert_eq!(pointers("{}"), ["/data", "/metadata"]);
-    assert_eq!(pointers(r#"{"metadata":{},"data":{}}"#), ["/metadata/message_id"]);
-    assert_eq!(pointers(&format!(r#"{{"metadata":{{"message_id":"{ID}"}}}}"#)), ["/data"]);
+fn a_message_needs_data_and_metadata_with_an_id() {
+    assert_eq!(unique_violation_pointers("{}"), ["/data", "/metadata"]);
+    assert_eq!(unique_violation_pointers(r#"{"metadata":{},"data":{}}"#), ["/metadata/message_id"]);
+    assert_eq!(unique_violation_pointers(&format!(r#"{{"metadata":{{"message_id":"{ID}"}}}}"#)), ["/data"]);
     assert_eq!(parse_invalid(r#"{"metadata":{},"data":{}}"#).to_string(), "/metadata/message_id is missing");
 }
 
 /// Instead of quoting the schema, the violation describes the format to write.
 #[test]
-fn violation_of_an_id_or_time_names_its_format() {
+fn violations_for_ids_and_times_describe_the_format() {
     let violation_text = |member: &str, value: &str| {
         let id = format!(r#""message_id":"{ID}","#);
         let id = if member == "message_id" { "" } else { &id };
@@ -151,9 +151,9 @@ fn only_envelopes_with_a_uuid_are_refused_if_plain_messages_are_accepted() {
 fn metadata_and_data_are_objects() {
     for wrong in ["[]", "5", "\"canary\"", "true", "null", "-1e400"] {
         let invalid = format!(r#"{{"metadata":{wrong},"data":{{}}}}"#);
-        assert_eq!(pointers(&invalid), ["/metadata"], "{wrong}");
+        assert_eq!(unique_violation_pointers(&invalid), ["/metadata"], "{wrong}");
         let invalid = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{wrong}}}"#);
-        assert_eq!(pointers(&invalid), ["/data"], "{wrong}");
+        assert_eq!(unique_violation_pointers(&invalid), ["/data"], "{wrong}");
         assert!(!parse_invalid(&invalid).to_string().contains("canary"));
     }
 }
@@ -192,12 +192,15 @@ fn a_message_id_is_a_hyphenated_uuid_of_any_version() {
         let body = format!(r#"{{"metadata":{{"message_id":{wrong}}},"data":{{}}}}"#);
         let invalid = parse_invalid(&body);
         assert!(!invalid.to_string().contains("canary"));
-        assert!(pointers(&body).contains(&"/metadata/message_id".to_owned()), "{wrong}: {invalid}");
+        assert!(
+            unique_violation_pointers(&body).contains(&"/metadata/message_id".to_owned()),
+            "{wrong}: {invalid}"
+        );
     }
 }
 
 #[test]
-fn counts_are_integers_in_digits_within_their_range() {
+fn counts_must_be_integers_written_in_digits_and_within_range() {
     for (name, max) in [("retry_attempt", 1000), ("redrive_generation", 100), ("snooze_count", 100)] {
         for right in ["0".to_owned(), "1".to_owned(), max.to_string()] {
             let body = body_with_metadata(&format!(r#""{name}":{right}"#));
@@ -221,7 +224,7 @@ fn counts_are_integers_in_digits_within_their_range() {
             &above,
         ] {
             let body = body_with_metadata(&format!(r#""{name}":{wrong}"#));
-            assert_eq!(pointers(&body), [format!("/metadata/{name}")], "{name} {wrong}");
+            assert_eq!(unique_violation_pointers(&body), [format!("/metadata/{name}")], "{name} {wrong}");
         }
     }
 }
@@ -292,7 +295,7 @@ fn times_are_rfc_3339() {
             "null",
         ] {
             let body = body_with_metadata(&format!(r#""{name}":{wrong}"#));
-            assert_eq!(pointers(&body), [format!("/metadata/{name}")], "{name} {wrong}");
+            assert_eq!(unique_violation_pointers(&body), [format!("/metadata/{name}")], "{name} {wrong}");
             assert!(!parse_invalid(&body).to_string().contains("canary"));
         }
     }
@@ -316,7 +319,7 @@ fn history_has_at_most_five_complete_entries() {
     let five = format!("[{}]", [entry; 5].join(","));
     assert!(MessageSchema::default().parse_envelope(&history(&five)).is_ok());
     let six = format!("[{}]", [entry; 6].join(","));
-    assert_eq!(pointers(&history(&six)), ["/metadata/retry_history"]);
+    assert_eq!(unique_violation_pointers(&history(&six)), ["/metadata/retry_history"]);
     for (wrong, pointer) in [
         ("{}", ""),
         (r#"{"$serde_json::private::RawValue":"[]"}"#, ""),
@@ -335,7 +338,11 @@ fn history_has_at_most_five_complete_entries() {
         ),
     ] {
         let body = history(wrong);
-        assert_eq!(pointers(&body), [format!("/metadata/retry_history{pointer}")], "{wrong}");
+        assert_eq!(
+            unique_violation_pointers(&body),
+            [format!("/metadata/retry_history{pointer}")],
+            "{wrong}"
+        );
         assert!(!parse_invalid(&body).to_string().contains("canary"), "{wrong}");
     }
 }
@@ -346,7 +353,7 @@ fn a_history_attempt_not_written_in_digits_is_reported() {
         let body = body_with_metadata(&format!(
             r#""retry_history":[{{"attempt":{attempt},"failed_at":"2026-07-25T17:20:00Z","error_type":"T","error_details":"D"}}]"#
         ));
-        assert_eq!(pointers(&body), ["/metadata/retry_history/0/attempt"], "{attempt}");
+        assert_eq!(unique_violation_pointers(&body), ["/metadata/retry_history/0/attempt"], "{attempt}");
     }
 }
 
@@ -354,7 +361,7 @@ fn a_history_attempt_not_written_in_digits_is_reported() {
 fn all_violations_are_reported_together() {
     let body = r#"{"metadata":{"message_id":"canary","retry_attempt":-1,"expires_at":"canary"},"data":[]}"#;
     assert_eq!(
-        pointers(body),
+        unique_violation_pointers(body),
         ["/data", "/metadata/expires_at", "/metadata/message_id", "/metadata/retry_attempt"]
     );
     assert!(!parse_invalid(body).to_string().contains("canary"));
@@ -381,5 +388,8 @@ fn a_hostile_history_is_refused_quickly() {
     let body = body_with_metadata(&format!(r#""retry_history":[{entries}]"#));
     let InvalidMessage::Schema(violations) = parse_invalid(&body) else { panic!("must be valid JSON") };
     assert_eq!(violations.len(), 100);
-    assert!(pointers(&body).contains(&"/metadata/retry_history".to_owned()), "the history is too long");
+    assert!(
+        unique_violation_pointers(&body).contains(&"/metadata/retry_history".to_owned()),
+        "the history is too long"
+    );
 }

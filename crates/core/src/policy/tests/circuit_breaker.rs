@@ -38,7 +38,7 @@ fn refusal(breaker: &str) -> String {
 }
 
 #[test]
-fn an_invalid_circuit_scope_is_refused_with_the_valid_ones() {
+fn an_invalid_circuit_scope_is_refused_with_a_list_of_valid_ones() {
     let long = format!(r#""attribute:{}""#, "x".repeat(257));
     for wrong in
         [r#""attribute:""#, r#""Group""#, "5", "null", r#""attribute:a b""#, r#""attribute:é""#, &long]
@@ -61,7 +61,7 @@ fn an_unknown_circuit_breaker_member_is_named() {
 }
 
 #[test]
-fn circuit_breaker_lists_and_numbers_have_limits() {
+fn lists_and_numbers_in_the_circuit_breaker_have_limits() {
     let policy_text = |value: &str| format!(r#"{{"circuit_breaker":{{"hold_seconds_max":{value}}}}}"#);
     for value in ["60", "1209600"] {
         assert!(Policy::from_json(&policy_text(value)).is_ok(), "{value}");
@@ -73,7 +73,7 @@ fn circuit_breaker_lists_and_numbers_have_limits() {
 }
 
 #[test]
-fn an_invalid_circuit_breaker_is_refused_with_the_valid_values() {
+fn an_invalid_circuit_breaker_is_refused_with_a_list_of_valid_values() {
     for wrong in ["true", "null", "\"\"", "[]", "1"] {
         assert_eq!(
             refusal(wrong),

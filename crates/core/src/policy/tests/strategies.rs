@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn long_delays_reach_twelve_hours_and_a_year() {
+fn long_delays_allow_a_delay_of_12_hours_and_an_age_of_a_year() {
     let policy = parse(
         r#"{"long_delays":true,"max_age_seconds":31536000,
             "backoff":{"kind":"schedule","delays_seconds":[901,43200],"jitter":"none"}}"#,
@@ -69,7 +69,7 @@ fn additive_jitter_and_offset_are_parsed() {
 }
 
 #[test]
-fn immediate_retries_are_at_most_ten_and_at_most_ten_seconds_apart() {
+fn at_most_ten_immediate_retries_are_allowed_at_most_10_s_apart() {
     let immediate = |text: &str| parse(&format!(r#"{{"immediate":{text}}}"#)).immediate;
     assert_eq!(
         immediate(r#"{"max_attempts":2,"delay_ms":100}"#),

@@ -9,12 +9,12 @@ use super::*;
 static SCHEMA: LazyLock<Schema> = LazyLock::new(|| Schema::new(POLICY_SCHEMA).unwrap());
 
 /// True if serde accepts the document.
-fn is_read(document: &Value) -> bool {
+fn serde_accepts(document: &Value) -> bool {
     super::parse_object::<_, Policy, Policy>(document).is_ok()
 }
 
-fn is_text_read(text: &str) -> bool {
-    is_read(&text.parse().unwrap())
+fn serde_accepts_text(text: &str) -> bool {
+    serde_accepts(&text.parse().unwrap())
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn policies_of_every_kind_are_read() {
         r#"{"backoff":{"kind":"fixed","delay_seconds":0,"jitter":"none"}}"#,
         r#"{"backoff":{"kind":"schedule","delays_seconds":[0,43200],"jitter":"full"}}"#,
     ] {
-        assert!(is_text_read(text), "{text}");
+        assert!(serde_accepts_text(text), "{text}");
         assert_eq!(SCHEMA.violations(&text.parse().unwrap(), ""), [], "{text}");
     }
 }
@@ -62,12 +62,12 @@ fn policy_without_a_required_member_is_not_read() {
         r#"{"retryable":[]}"#,
         r#"{"circuit_breaker":{"opens_on":[]}}"#,
     ] {
-        assert!(!is_text_read(text), "{text}");
+        assert!(!serde_accepts_text(text), "{text}");
     }
 }
 
 #[test]
-fn a_member_of_another_kind_of_backoff_is_refused() {
+fn a_member_that_belongs_to_another_backoff_kind_is_refused() {
     let members = [
         ("initial_delay_seconds", "1"),
         ("rate", "2"),
@@ -82,7 +82,7 @@ fn a_member_of_another_kind_of_backoff_is_refused() {
         for (name, value) in members.into_iter().filter(|(name, _)| !required.contains(name)) {
             let text = format!(r#"{{"backoff":{{"kind":"{kind}"{required},"{name}":{value}}}}}"#);
             let is_valid = SCHEMA.violations(&text.parse().unwrap(), "").is_empty();
-            assert_eq!(is_text_read(&text), is_valid, "{text}");
+            assert_eq!(serde_accepts_text(&text), is_valid, "{text}");
         }
     }
 }
@@ -201,7 +201,7 @@ fn any_object_with_one_change(
     })
 }
 
-fn any_immediate() -> impl Strategy<Value = String> {
+fn any_immediate_retries() -> impl Strategy<Value = String> {
     const VALID: &[&[(&str, &str)]] = &[&[("max_attempts", "1"), ("delay_ms", "0")]];
     prop_oneof![
         any_object_with_one_change(VALID),
@@ -271,13 +271,13 @@ fn any_document() -> impl Strategy<Value = String> {
     let single = prop_oneof![
         any_circuit_breaker().prop_map(|breaker| format!(r#"{{"circuit_breaker":{breaker}}}"#)),
         any_backoff().prop_map(|backoff| format!(r#"{{"backoff":{backoff}}}"#)),
-        any_immediate().prop_map(|immediate| format!(r#"{{"immediate":{immediate}}}"#)),
+        any_immediate_retries().prop_map(|immediate| format!(r#"{{"immediate":{immediate}}}"#)),
         any_backoff().prop_map(|backoff| format!(r#"{{"preset":"durable_critical","backoff":{backoff}}}"#)),
         (select(MEMBERS), any_value()).prop_map(|(name, value)| format!(r#"{{"{name}":{value}}}"#)),
     ];
     let several = any_object(MEMBERS, move |name| match name {
         "backoff" => prop_oneof![any_backoff(), any_value()].boxed(),
-        "immediate" => prop_oneof![any_immediate(), any_value()].boxed(),
+        "immediate" => prop_oneof![any_immediate_retries(), any_value()].boxed(),
         "circuit_breaker" => any_circuit_breaker().boxed(),
         _ => any_value().boxed(),
     });
@@ -293,6 +293,6 @@ proptest! {
         if let Some(members) = document.as_object_mut() {
             preset::expand_preset(members);
         }
-        prop_assert_eq!(is_read(&document), SCHEMA.violations(&document, "").is_empty(), "{}", text);
+        prop_assert_eq!(serde_accepts(&document), SCHEMA.violations(&document, "").is_empty(), "{}", text);
     }
 }

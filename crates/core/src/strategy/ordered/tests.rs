@@ -14,7 +14,7 @@ fn message(n: u32) -> ReceivedMessage {
 }
 
 #[test]
-fn an_environment_remembers_the_calls_of_the_last_10_000_messages() {
+fn an_environment_remembers_calls_for_the_last_10_000_messages() {
     let counter = AttemptCounter::for_batch_size(10);
     for n in 0..10_000 {
         counter.record_failure(&message(n), at(n.into()));
@@ -35,7 +35,7 @@ fn an_environment_remembers_the_calls_of_the_last_10_000_messages() {
 }
 
 #[test]
-fn calls_at_the_same_time_are_counted_once_per_message() {
+fn calls_at_the_same_time_are_counted_separately_for_each_message() {
     let counter = AttemptCounter::for_batch_size(2);
     for made in 1..=3 {
         assert_eq!(counter.record_failure(&message(1), at(5)).made, made);
@@ -78,7 +78,7 @@ fn all_earlier_receives_count_as_calls() {
 
 /// Decides, at second 10, what happens to a message that was sent at second 0, has no attempts left, and is too old.
 /// The queue's visibility timeout is 180 s.
-fn decide_for_spent_message(
+fn decide_for_exhausted_message(
     hand_off: fn(Delivery) -> HandOff,
     retention: u64,
 ) -> Result<u16, DeadLetterReason> {
@@ -96,15 +96,21 @@ fn decide_by_policy(
         retention: Duration::from_secs(retention),
     };
     let attempts = Attempts { made: 1000, since: at(-1_000_000) };
-    decide_ordered(policy, &failed_message(&body(""), &hand_off, None), attempts, queue_times, at(10))
-        .map(VisibilitySeconds::get)
-        .map_err(|give_up| give_up.reason)
+    decide_ordered_visibility(
+        policy,
+        &failed_message(&body(""), &hand_off, None),
+        attempts,
+        queue_times,
+        at(10),
+    )
+    .map(VisibilitySeconds::get)
+    .map_err(|give_up| give_up.reason)
 }
 
 #[test]
-fn a_not_started_message_becomes_visible_immediately() {
-    assert_eq!(decide_for_spent_message(HandOff::for_not_started, 100_000), Ok(0));
-    assert_eq!(decide_for_spent_message(HandOff::for_not_started, 60), Ok(0));
+fn a_message_whose_call_did_not_start_becomes_visible_immediately() {
+    assert_eq!(decide_for_exhausted_message(HandOff::for_unstarted_call, 100_000), Ok(0));
+    assert_eq!(decide_for_exhausted_message(HandOff::for_unstarted_call, 60), Ok(0));
 }
 
 fn hold_for_750_seconds(delivery: Delivery) -> HandOff {
@@ -115,15 +121,15 @@ fn hold_for_750_seconds(delivery: Delivery) -> HandOff {
 /// If the message became visible earlier, a long `Retry-After` would take up to a thousand receives, and SQS would move
 /// the message before its last call.
 #[test]
-fn a_message_beyond_its_age_limit_becomes_visible_after_its_retry_after() {
+fn a_message_past_its_age_limit_stays_hidden_until_its_retry_after() {
     let policy = Policy { max_age_seconds: Some(600), ..one_minute_policy() };
     let visibility_with_retention = |retention| decide_by_policy(&policy, hold_for_750_seconds, retention);
     assert_eq!([100_000, 1190, 192].map(visibility_with_retention), [Ok(750), Ok(500), Ok(1)]);
 }
 
 #[test]
-fn a_held_ordered_message_is_given_up_only_at_the_end_of_its_retention() {
-    let visibility_with_retention = |retention| decide_for_spent_message(hold_for_750_seconds, retention);
+fn a_held_ordered_message_is_given_up_on_only_when_its_retention_ends() {
+    let visibility_with_retention = |retention| decide_for_exhausted_message(hold_for_750_seconds, retention);
     assert_eq!(visibility_with_retention(100_000), Ok(750));
     // At least 180 s, the visibility timeout, must remain for the last retry.
     assert_eq!([1690, 1190, 192, 191].map(visibility_with_retention), [Ok(750), Ok(500), Ok(1), Ok(1)]);

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 use redeliver_core::message::{Attribute, Attributes};
-use redeliver_testing::dead_letters::{foreign_letter, received_message};
+use redeliver_testing::dead_letters::{foreign_message, received_message};
 
 use super::*;
 
@@ -8,7 +8,7 @@ const JOB: &str = r#"{"retry":true,"queue":"default","class":"ChargeJob","args":
     "error_message":"card 4711 declined","error_class":"CardError","failed_at":1780000000.5,"retry_count":3}"#;
 
 /// Returns dead letters from every framework, in the documented formats.
-fn letters() -> Vec<(&'static str, ReceivedMessage)> {
+fn framework_dead_letters() -> Vec<(&'static str, ReceivedMessage)> {
     let attributes = |pairs: &[(&str, &str)]| -> Attributes {
         pairs.iter().map(|(name, text)| ((*name).to_owned(), Attribute::string(*text))).collect()
     };
@@ -27,7 +27,7 @@ fn letters() -> Vec<(&'static str, ReceivedMessage)> {
         ("MASSTRANSIT_FAULT", received_message(r#"{"messageId":"1","message":{}}"#, attributes(&fault), 1)),
         (
             "NSERVICEBUS_FAULT",
-            foreign_letter(
+            foreign_message(
                 r#"{"Headers":{"NServiceBus.ExceptionInfo.ExceptionType":"System.Exception",
                 "NServiceBus.ExceptionInfo.Message":"order 20 is closed","NServiceBus.FailedQ":"orders"},"Body":"e30="}"#,
                 2,
@@ -35,7 +35,7 @@ fn letters() -> Vec<(&'static str, ReceivedMessage)> {
         ),
         (
             "MASSTRANSIT_FAULT",
-            foreign_letter(
+            foreign_message(
                 r#"{"message":{},"headers":{"MT-Fault-ExceptionType":"E","MT-Fault-Message":"no order"}}"#,
                 12,
             ),
@@ -53,26 +53,26 @@ fn letters() -> Vec<(&'static str, ReceivedMessage)> {
         ),
         (
             "REBUS_FAULT",
-            foreign_letter(
+            foreign_message(
                 r#"{"Headers":{"rbs2-source-queue":"orders","rbs2-error-details":"System.Exception: order 21 is closed\n   at X"},
                 "Body":"e30="}"#,
                 3,
             ),
         ),
-        ("CELERY_TASK", foreign_letter(celery, 4)),
-        ("CELERY_TASK", foreign_letter(&BASE64.encode(celery), 5)),
-        ("DRAMATIQ_MESSAGE", foreign_letter(&BASE64.encode(dramatiq), 6)),
+        ("CELERY_TASK", foreign_message(celery, 4)),
+        ("CELERY_TASK", foreign_message(&BASE64.encode(celery), 5)),
+        ("DRAMATIQ_MESSAGE", foreign_message(&BASE64.encode(dramatiq), 6)),
         (
             "ACTIVE_JOB",
-            foreign_letter(
+            foreign_message(
                 r#"{"job_class":"ChargeJob","job_id":"1","queue_name":"default","arguments":[7],"executions":4}"#,
                 7,
             ),
         ),
-        ("SIDEKIQ_JOB", foreign_letter(JOB, 8)),
+        ("SIDEKIQ_JOB", foreign_message(JOB, 8)),
         (
             "FAKTORY_JOB",
-            foreign_letter(
+            foreign_message(
                 r#"{"jid":"1","jobtype":"Charge","args":[7],"failure":{"retry_count":2,"failed_at":"2026-11-14T00:38:06.021Z",
                 "message":"no card 7","errtype":"CardError"}}"#,
                 9,
@@ -80,7 +80,7 @@ fn letters() -> Vec<(&'static str, ReceivedMessage)> {
         ),
         (
             "RESQUE_JOB",
-            foreign_letter(
+            foreign_message(
                 r#"{"failed_at":"2026/11/14 00:38:06 UTC","payload":{"class":"Charge","args":[7]},"exception":"CardError",
                 "error":"no card 7","queue":"default"}"#,
                 10,
@@ -88,7 +88,7 @@ fn letters() -> Vec<(&'static str, ReceivedMessage)> {
         ),
         (
             "LARAVEL_JOB",
-            foreign_letter(
+            foreign_message(
                 r#"{"uuid":"1","displayName":"App\\Jobs\\Charge","job":"Illuminate\\Queue\\CallQueuedHandler@call","attempts":2,
                 "data":{"commandName":"App\\Jobs\\Charge","command":"O:15"}}"#,
                 11,
@@ -98,8 +98,8 @@ fn letters() -> Vec<(&'static str, ReceivedMessage)> {
 }
 
 #[test]
-fn a_dead_letter_of_each_framework_has_its_error_or_its_task() {
-    let read: Vec<_> = letters()
+fn a_dead_letter_from_each_framework_shows_its_error_or_its_task() {
+    let read: Vec<_> = framework_dead_letters()
         .into_iter()
         .map(|(code, message)| {
             let found = ForeignDeadLetter::from_message(&message).unwrap_or_else(|| panic!("{code}"));
@@ -124,15 +124,15 @@ fn a_dead_letter_of_each_framework_has_its_error_or_its_task() {
         (without_reason("App\\Jobs\\Charge"), Some(2)),
     ];
     assert_eq!(read, expected);
-    let mass_transit = ForeignDeadLetter::from_message(&letters()[0].1).unwrap();
+    let mass_transit = ForeignDeadLetter::from_message(&framework_dead_letters()[0].1).unwrap();
     assert_eq!(mass_transit.failed_at, parse_time("2026-11-14T00:38:06.021Z"));
 }
 
 /// A single group per framework would hide a new cause.
 #[test]
-fn dead_letters_of_a_framework_are_grouped_by_their_error() {
+fn dead_letters_from_a_framework_are_grouped_by_error() {
     let fingerprint =
-        |body: &str| ForeignDeadLetter::from_message(&foreign_letter(body, 1)).unwrap().fingerprint();
+        |body: &str| ForeignDeadLetter::from_message(&foreign_message(body, 1)).unwrap().fingerprint();
     let group = fingerprint(JOB);
     assert_eq!(fingerprint(&JOB.replace("4711", "4712")), group);
     for (from, to) in [("CardError", "TimeoutError"), ("declined", "expired"), ("ChargeJob", "MailJob")] {
@@ -142,7 +142,7 @@ fn dead_letters_of_a_framework_are_grouped_by_their_error() {
 
 #[test]
 fn a_framework_message_without_an_error_says_whether_sqs_moved_it() {
-    let mut message = letters().pop().unwrap().1;
+    let mut message = framework_dead_letters().pop().unwrap().1;
     message.redriven_from = Some("arn:aws:sqs:us-east-2:123456789012:jobs".to_owned());
     assert_eq!(
         ForeignDeadLetter::from_message(&message).unwrap().details(),
@@ -152,8 +152,8 @@ fn a_framework_message_without_an_error_says_whether_sqs_moved_it() {
 
 /// The message was never delivered, so the framework has not seen it.
 #[test]
-fn an_undelivered_framework_message_has_the_error_of_the_aws_service() {
-    for (name, mut message) in letters() {
+fn an_undelivered_framework_message_shows_the_aws_services_error() {
+    for (name, mut message) in framework_dead_letters() {
         for (attribute, value) in
             [("RULE_ARN", "arn:aws:events:us-east-2:1:rule/a"), ("ERROR_CODE", "NO_PERMISSIONS")]
         {
@@ -180,7 +180,7 @@ fn a_message_without_a_framework_mark_is_not_recognized() {
         "eyJjbGFzcyI6",
         r#"{"exception":"x","payload":"class"}"#,
     ] {
-        assert_eq!(read_framework(&foreign_letter(body, 1)), None, "{body}");
+        assert_eq!(read_framework(&foreign_message(body, 1)), None, "{body}");
     }
 }
 
@@ -192,7 +192,7 @@ proptest! {
         inserted in "\\PC{0,8}",
         cut in any::<bool>(),
     ) {
-        let (_, message) = letters().swap_remove(which);
+        let (_, message) = framework_dead_letters().swap_remove(which);
         let body = &message.body;
         let at = body.floor_char_boundary(place.index(body.len() + 1));
         let rest = if cut { "" } else { &body[at..] };

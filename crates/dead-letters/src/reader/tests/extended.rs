@@ -40,7 +40,7 @@ fn held_messages_stay_hidden_while_there_is_work() {
 }
 
 #[test]
-fn messages_received_ahead_are_held_and_no_more_are_requested() {
+fn prefetched_messages_are_held_and_no_more_are_requested() {
     let world = world(1000);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
@@ -58,7 +58,7 @@ fn messages_received_ahead_are_held_and_no_more_are_requested() {
 }
 
 #[test]
-fn a_failed_extension_is_repeated_entry_by_entry() {
+fn an_extension_is_retried_only_for_entries_that_failed_temporarily() {
     let world = world(10);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
@@ -105,7 +105,7 @@ fn a_message_held_for_twelve_hours_is_received_again() {
 }
 
 #[test]
-fn messages_of_a_killed_reader_are_visible_again_within_two_minutes() {
+fn messages_held_by_a_killed_reader_are_visible_again_within_two_minutes() {
     let world = world(20);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
@@ -119,7 +119,7 @@ fn messages_of_a_killed_reader_are_visible_again_within_two_minutes() {
 }
 
 #[test]
-fn a_late_extension_hides_no_released_message() {
+fn a_late_extension_does_not_hide_a_released_message() {
     let world = world(10);
     let slow = AlteredQueue(SlowRequests { queue: &world.queue, clock: &world.clock });
     world.clock.block_on(async {

@@ -38,7 +38,7 @@ fn a_message_group_with_ten_held_messages_is_counted() {
 
 /// The caller may have read until `None` before it deletes any message.
 #[test]
-fn messages_behind_the_last_deletion_are_read_after_it() {
+fn a_reader_that_returned_none_continues_after_deletions() {
     let (clock, queue) = fifo_queue();
     let bodies = clock.block_on(async {
         let mut reader = DeadLetterReader::new(&queue, &clock).await.unwrap();

@@ -7,7 +7,7 @@ use super::*;
 use redeliver_testing::altered::{Alteration, AlteredQueue, FullQueue};
 
 #[test]
-fn at_the_in_flight_limit_read_messages_are_counted_and_released() {
+fn messages_read_before_the_in_flight_limit_are_counted_and_released() {
     for code in ["OverLimit", "AWS.SimpleQueueService.OverLimit"] {
         let world = world(50);
         let full = AlteredQueue(FullQueue {
@@ -43,7 +43,7 @@ fn at_the_in_flight_limit_read_messages_are_counted_and_released() {
 }
 
 #[test]
-fn messages_of_a_receive_pending_at_the_end_are_released() {
+fn messages_from_a_receive_pending_at_the_end_are_released() {
     let world = world(160);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
@@ -124,7 +124,7 @@ fn a_message_that_others_may_have_received_does_not_count_as_deleted() {
         assert_eq!(world.queue.receive(request).await.unwrap().len(), 4);
         // SQS reports success for all ten, but four of them still exist.
         let deleted = reader.delete_messages(&messages.iter().collect::<Vec<_>>()).await;
-        assert_eq!(deleted, [const { Err(NotDeleted::VisibleToOthers) }; 10]);
+        assert_eq!(deleted, [const { Err(DeletionError::VisibleToOthers) }; 10]);
         reader.finish().await;
     });
     assert_eq!(world.depth(), (0, 4));
@@ -152,7 +152,7 @@ impl Alteration for LateResponses<'_> {
 }
 
 #[test]
-fn a_deletion_counts_although_a_later_extension_is_refused() {
+fn a_deletion_counts_even_if_a_later_extension_is_rejected() {
     let world = world(10);
     let deleting = Timestamp::UNIX_EPOCH + Duration::from_secs(59);
     let late = AlteredQueue(LateResponses { world: &world, moment: deleting });
@@ -161,7 +161,11 @@ fn a_deletion_counts_although_a_later_extension_is_refused() {
         let messages = reader.next_messages().await.unwrap().unwrap();
         // The deletion starts a second before the extension is due. SQS rejects extensions of deleted messages.
         world.clock.sleep(deleting.signed_duration_since(world.clock.now()).to_std().unwrap()).await;
-        world.fail(SqsAction::ChangeMessageVisibilityBatch, FaultTrigger::Chance(1.0), Injection::Sender);
+        world.inject_fault(
+            SqsAction::ChangeMessageVisibilityBatch,
+            FaultTrigger::Chance(1.0),
+            Injection::Sender,
+        );
         assert_eq!(
             reader.delete_messages(&messages.iter().collect::<Vec<_>>()).await,
             [const { Ok(()) }; 10]
@@ -187,7 +191,11 @@ fn an_extension_counts_from_its_request_not_its_response() {
         let sleep_until =
             |second| world.clock.sleep_until(Timestamp::UNIX_EPOCH + Duration::from_secs(second));
         reader.hold_messages_during(sleep_until(100)).await;
-        world.fail(SqsAction::ChangeMessageVisibilityBatch, FaultTrigger::Chance(1.0), Injection::Throttled);
+        world.inject_fault(
+            SqsAction::ChangeMessageVisibilityBatch,
+            FaultTrigger::Chance(1.0),
+            Injection::Throttled,
+        );
         reader.hold_messages_during(sleep_until(179)).await;
         assert!(messages.iter().all(|message| reader.is_hidden(message)));
         assert_eq!(world.queue.depth().await.unwrap().visible, 0);
@@ -196,7 +204,7 @@ fn an_extension_counts_from_its_request_not_its_response() {
         let request = ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: None };
         assert_eq!(world.queue.receive(request).await.unwrap().len(), 10, "another program has them");
         let deleted = reader.delete_messages(&messages.iter().collect::<Vec<_>>()).await;
-        assert_eq!(deleted, [const { Err(NotDeleted::VisibleToOthers) }; 10]);
+        assert_eq!(deleted, [const { Err(DeletionError::VisibleToOthers) }; 10]);
         reader.finish().await;
     });
     assert_eq!(world.depth(), (0, 10));

@@ -107,7 +107,7 @@ impl World {
     }
 
     /// Runs the redrive and kills it after this number of polls. Returns true if it was killed before it finished.
-    fn is_killed_after_polls(&self, plan: &RedrivePlan, polls: u32) -> bool {
+    fn kill_after_polls(&self, plan: &RedrivePlan, polls: u32) -> bool {
         let mut journal = self.journal();
         let (dlq, source) = (slow_queue(&self.dlq, &self.clock), slow_queue(&self.source, &self.clock));
         let RedriveJob { clock, can_come_back, limits, interrupted, progress, .. } = self.redrive(plan);
@@ -151,7 +151,7 @@ impl World {
         })
     }
 
-    fn fail(&self, action: SqsAction, scope: FaultScope, when: FaultTrigger, injection: Injection) {
+    fn inject_fault(&self, action: SqsAction, scope: FaultScope, when: FaultTrigger, injection: Injection) {
         let rule = FaultRule { action, queue: None, scope, when, injection };
         self.sqs.set_faults(FaultPlan::new(3).with_rule(rule));
     }
@@ -218,7 +218,7 @@ fn dead_letter_in_generation(n: usize, generation: &str) -> Content {
 fn a_redriven_message_keeps_its_content_and_gets_a_fresh_retry_budget() {
     let world = World::new(vec![dead_letter(1)]);
     let report = world.apply(&unfiltered_plan()).unwrap();
-    assert_eq!((report.sent, report.staying_count(), report.is_covered()), (1, 0, true));
+    assert_eq!((report.sent, report.staying_count(), report.covers_whole_dlq()), (1, 0, true));
     let [message] = world.take(&world.source).try_into().unwrap();
     let body = format!(
         r#"{{"metadata":{{"message_id":"{}", "tenant":"a","redrive_generation":1}},"data":{{"n":1, "x":1.50}}}}"#,
@@ -246,7 +246,7 @@ fn a_redrive_dry_run_reports_the_plan_and_changes_nothing() {
 }
 
 #[test]
-fn a_redrive_combines_group_ids_and_filter() {
+fn a_redrive_can_combine_a_group_with_ids_and_a_filter() {
     let world = World::new((0..20).map(dead_letter).collect());
     let plan = RedrivePlan {
         pick: Pick::new(
@@ -302,9 +302,9 @@ fn a_redrive_killed_at_any_moment_loses_no_message_and_counts_copies() {
     let mut deaths = 0;
     for polls in 1.. {
         let world = World::new((0..MESSAGES).map(dead_letter).collect());
-        let died = world.is_killed_after_polls(&unfiltered_plan(), polls);
+        let died = world.kill_after_polls(&unfiltered_plan(), polls);
         let report = world.apply(&unfiltered_plan()).unwrap();
-        assert!(report.is_covered(), "{polls}: {report:?}");
+        assert!(report.covers_whole_dlq(), "{polls}: {report:?}");
 
         let mut copies: BTreeMap<String, u64> = BTreeMap::new();
         for message in world.take(&world.source) {
@@ -326,7 +326,12 @@ fn a_redrive_killed_at_any_moment_loses_no_message_and_counts_copies() {
 #[test]
 fn a_message_whose_send_failed_is_sent_by_the_next_run() {
     let world = World::new((0..40).map(dead_letter).collect());
-    world.fail(SqsAction::SendMessageBatch, FaultScope::Entry, FaultTrigger::Chance(0.3), Injection::Sender);
+    world.inject_fault(
+        SqsAction::SendMessageBatch,
+        FaultScope::Entry,
+        FaultTrigger::Chance(0.3),
+        Injection::Sender,
+    );
     let first = world.apply(&unfiltered_plan()).unwrap();
     assert!(first.sent < 40 && first.staying_count() > 0, "{first:?}");
     assert_eq!(world.depths(), (40 - first.sent, first.sent));
@@ -339,7 +344,7 @@ fn a_message_whose_send_failed_is_sent_by_the_next_run() {
 #[test]
 fn a_failed_deletion_is_retried_later_without_another_send() {
     let world = World::new((0..10).map(dead_letter).collect());
-    world.fail(
+    world.inject_fault(
         SqsAction::DeleteMessageBatch,
         FaultScope::Entry,
         FaultTrigger::Numbers(vec![2, 5]),
@@ -353,7 +358,7 @@ fn a_failed_deletion_is_retried_later_without_another_send() {
 }
 
 #[test]
-fn a_redrive_keeps_its_rate_and_its_maximum() {
+fn a_redrive_respects_its_rate_and_its_maximum() {
     let mut world = World::new((0..45).map(dead_letter).collect());
     world.limits = RedriveLimits { rate: Some(10), max: 40, ..NO_LIMITS };
     let before = world.clock.now();

@@ -40,7 +40,7 @@ pub enum JournalEntry {
         /// The SQS message id of the message that was sent back.
         sent_as: String,
         /// The known number of sends: a send without a response is retried.
-        #[serde(default = "one_send", skip_serializing_if = "is_once")]
+        #[serde(default = "one_send", skip_serializing_if = "is_one")]
         sends: u32,
     },
     /// The send is not confirmed, so the dead letter is not deleted.
@@ -49,7 +49,7 @@ pub enum JournalEntry {
         sqs_message_id: String,
         code: String,
         /// The number of sends without a response, each of which may have been accepted. 0 if the send was rejected.
-        #[serde(default, skip_serializing_if = "is_none")]
+        #[serde(default, skip_serializing_if = "is_zero")]
         sends: u32,
     },
     /// The dead letter is deleted from the DLQ.
@@ -72,10 +72,10 @@ const fn one_send() -> u32 {
     1
 }
 
-const fn is_once(sends: &u32) -> bool {
+const fn is_one(sends: &u32) -> bool {
     *sends == 1
 }
 
-const fn is_none(sends: &u32) -> bool {
+const fn is_zero(sends: &u32) -> bool {
     *sends == 0
 }

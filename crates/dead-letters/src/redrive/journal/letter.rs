@@ -27,7 +27,7 @@ pub(super) enum LetterStep {
 
 impl LetterState {
     /// Returns true if a message sent for this dead letter may be in the target queue.
-    pub(super) const fn may_be_sent(&self) -> bool {
+    pub(super) const fn may_have_been_sent(&self) -> bool {
         self.possible_sends > 0
     }
 

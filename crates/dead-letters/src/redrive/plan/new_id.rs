@@ -9,7 +9,7 @@ use crate::edit::splice_edit;
 use crate::surrogates::read_lossy;
 
 /// A body with a new `message_id`.
-pub(super) struct RenamedBody {
+pub(super) struct BodyWithNewId {
     pub(super) body: String,
     /// The previous id, or the SQS message id of the first delivery if the body had no UUID.
     pub(super) old_id: String,
@@ -19,7 +19,7 @@ pub(super) struct RenamedBody {
 ///
 /// The new id is derived, not random (RFC 9562, UUID version 8), so that it is the same in a second run and for all
 /// copies of the message. It depends on the old id, the new generation, and the producer's part of the edited message.
-pub(super) fn assign_new_id(body: &str, first_id: &str, generation: u32) -> RenamedBody {
+pub(super) fn assign_new_id(body: &str, first_id: &str, generation: u32) -> BodyWithNewId {
     let before = read_lossy(body).unwrap_or_default();
     let own = before["metadata"]["message_id"].as_str();
     let old_id = own.filter(|id| Uuid::try_parse(id).is_ok()).unwrap_or(first_id).to_owned();
@@ -28,7 +28,7 @@ pub(super) fn assign_new_id(body: &str, first_id: &str, generation: u32) -> Rena
         let new_id = derive_id(&old_id.to_ascii_lowercase(), generation, &producer_part(&before).to_string());
         metadata.insert("message_id".to_owned(), new_id.to_string().into());
     }
-    RenamedBody { body: splice_edit(body, &before, &after), old_id }
+    BodyWithNewId { body: splice_edit(body, &before, &after), old_id }
 }
 
 /// Returns the id in a body, in any format.

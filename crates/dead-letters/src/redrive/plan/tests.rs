@@ -59,7 +59,7 @@ fn an_edit_keeps_numbers_that_jq_cannot_represent() {
 }
 
 #[test]
-fn a_redriven_message_keeps_its_last_attempt_even_if_edited() {
+fn a_redriven_message_keeps_its_last_attempt_trace_even_if_edited() {
     let span = |digit: &str| format!("00-{}-{}-01", digit.repeat(32), digit.repeat(16));
     let document = |last_attempt: Option<String>| {
         let mut document = serde_json::json!({
@@ -91,7 +91,7 @@ fn a_redriven_message_keeps_its_last_attempt_even_if_edited() {
 }
 
 #[test]
-fn a_fifo_queue_gets_each_death_once_and_only_with_a_group() {
+fn a_fifo_redrive_deduplicates_dead_letters_and_requires_a_group() {
     let plan = RedrivePlan { to_fifo: true, max_generation: 3, ..RedrivePlan::default() };
     assert_eq!(plan.decide(&valid_record()).unwrap(), RedriveDecision::Stays(StayReason::WithoutGroup));
     let mut grouped = valid_record();
@@ -155,7 +155,7 @@ fn resent_attributes(attributes: Attributes) -> Attributes {
 
 /// A document that a function wrote into the trace header for lack of space does not belong to the producer.
 #[test]
-fn a_redrive_strips_redelivers_trace_header_field() {
+fn a_redrive_strips_the_trace_header_field_that_redeliver_added() {
     let verdict = GivenUpMessage::from_code(DeadLetterReason::MessageTooLarge);
     for producers in [None, Some("Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=1")] {
         let trace_header = Some(verdict.add_to_trace_header(producers));
@@ -166,7 +166,7 @@ fn a_redrive_strips_redelivers_trace_header_field() {
 }
 
 #[test]
-fn a_raw_record_keeps_all_attributes_of_its_producer() {
+fn a_raw_record_keeps_all_producer_attributes() {
     let producer_attributes = Attributes::from([
         (ERROR_TYPE.to_owned(), Attribute::string("INVALID_MESSAGE_SCHEMA")),
         (ERROR_DETAILS.to_owned(), Attribute::string("mine")),
@@ -178,7 +178,7 @@ fn a_raw_record_keeps_all_attributes_of_its_producer() {
 }
 
 #[test]
-fn a_record_without_room_for_its_document_keeps_its_producers_own_details() {
+fn producer_details_survive_in_a_record_without_room_for_its_document() {
     let producer_attributes = Attributes::from([(ERROR_DETAILS.to_owned(), Attribute::string("mine"))]);
     let annotation = Annotation {
         reason: DeadLetterReason::RetryAttemptExceeded.into(),
@@ -232,7 +232,7 @@ fn an_unknown_error_type_beside_a_forged_document_belongs_to_the_producer() {
 
 /// The record is recognized by its document, since this version does not know its code.
 #[test]
-fn a_later_versions_final_record_is_sent_back_whole() {
+fn a_final_record_from_a_later_version_is_sent_back_whole() {
     let document = concat!(
         r#"{"stage":"circuit-breaker","cause":{"type":"T","message":"m","code":7},"redrive_generation":1,"held_seconds":60,"#,
         r#""dead_lettered_at":"2026-07-25T18:20:00.000000Z","sqs_message_id":"m","fingerprint":"0123456789abcdef","#,
@@ -253,7 +253,7 @@ fn a_later_versions_final_record_is_sent_back_whole() {
 }
 
 #[test]
-fn an_edit_keeps_objects_with_reserved_names_of_the_json_library() {
+fn an_edit_keeps_objects_whose_keys_the_json_library_reserves() {
     let body = format!(
         r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"a":[{{"$serde_json::private::Number":"1"}},1]}}}}"#
     );
@@ -272,7 +272,7 @@ fn an_edit_that_changes_nothing_does_not_count_as_an_edit() {
 
 /// The console's plan for an edit shows only the messages that the edit changes.
 #[test]
-fn a_message_unchanged_by_the_edit_stays_with_edited_only() {
+fn edited_only_leaves_messages_unchanged_by_the_edit_in_the_dlq() {
     let decide_edited_only =
         |edit| RedrivePlan { edited_only: true, ..plan(edit) }.decide(&valid_record()).unwrap();
     assert_eq!(decide_edited_only("."), RedriveDecision::Stays(StayReason::NotEdited));

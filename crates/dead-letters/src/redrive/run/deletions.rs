@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::redrive::journal::{JournalEntry, JournalError, RedriveJournal};
-use crate::{DeadLetterRecord, NotDeleted};
+use crate::{DeadLetterRecord, DeletionError};
 
 /// The number of consecutive failed deletions after which the run ends.
 const FAILED_IN_A_ROW_MAX: u64 = 10;
@@ -18,7 +18,7 @@ pub(super) struct Deletions {
     /// The number of failed deletions since the last successful one.
     failed: u64,
     /// The reason for the last failure.
-    pub(super) why_not: Option<NotDeleted>,
+    pub(super) why_not: Option<DeletionError>,
 }
 
 impl Deletions {
@@ -31,7 +31,7 @@ impl Deletions {
     pub(super) fn count_outcomes(
         &mut self,
         records: Vec<DeadLetterRecord>,
-        outcomes: Vec<Result<(), NotDeleted>>,
+        outcomes: Vec<Result<(), DeletionError>>,
     ) -> Vec<JournalEntry> {
         let mut deleted = Vec::with_capacity(records.len());
         for (record, outcome) in records.into_iter().zip(outcomes) {
@@ -45,7 +45,7 @@ impl Deletions {
                 // that still exists is received again.
                 Err(why) => {
                     // A message that another program may have received says nothing about the next deletion.
-                    self.failed += u64::from(matches!(why, NotDeleted::Failed(_)));
+                    self.failed += u64::from(matches!(why, DeletionError::Failed(_)));
                     self.remaining.insert(sqs_message_id, self.pass);
                     self.why_not = Some(why);
                 }

@@ -6,14 +6,14 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, Either, FutureExt as _, pending};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use futures_util::{pin_mut, select_biased};
-use redeliver_core::deliver::{DeliveryOutcome, deliver_counted, time_until};
+use redeliver_core::deliver::{DeliveryOutcome, deliver_and_count_copies, time_until};
 use redeliver_core::limits::{BATCH_ENTRIES_MAX, MESSAGE_BYTES_MAX};
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::ports::{Clock, Queue, QueueSender};
 
-use crate::reader::{DeletionAnswer, REQUESTS_MAX, ReaderError};
+use crate::reader::{DeletionResponse, REQUESTS_MAX, ReaderError};
 use crate::redrive::journal::JournalEntry;
-use crate::redrive::plan::SendBack;
+use crate::redrive::plan::PlannedSend;
 use crate::{DeadLetterReader, DeadLetterRecord};
 
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
@@ -23,7 +23,7 @@ const SENDING_BYTES_MAX: usize = 8 * MESSAGE_BYTES_MAX;
 /// A dead letter to be sent back.
 pub(super) struct Candidate {
     pub(super) record: DeadLetterRecord,
-    pub(super) send_back: SendBack,
+    pub(super) send_back: PlannedSend,
 }
 
 impl Candidate {
@@ -33,7 +33,7 @@ impl Candidate {
     }
 
     pub(super) fn intent_entry(&self) -> JournalEntry {
-        let SendBack { message_id, old_message_id, generation, edited, .. } = &self.send_back;
+        let PlannedSend { message_id, old_message_id, generation, edited, .. } = &self.send_back;
         JournalEntry::Intent {
             sqs_message_id: self.id().to_owned(),
             message_id: message_id.clone(),
@@ -60,7 +60,7 @@ pub(super) enum FlowEvent {
     /// New dead letters; `None` if there are no more.
     Read(Result<Option<Vec<ReceivedMessage>>, ReaderError>),
     Sent(Vec<(Candidate, DeliveryOutcome<String>)>),
-    Deletion(Vec<SentLetter>, Vec<DeletionAnswer>),
+    Deletion(Vec<SentLetter>, Vec<DeletionResponse>),
     /// The next round is due according to the rate.
     RoundIsDue,
 }
@@ -136,7 +136,7 @@ impl<'a> RedriveFlow<'a> {
         for batch in split_into_batches(round) {
             let messages = batch.iter().map(|candidate| candidate.send_back.message.clone()).collect();
             let sent = async move {
-                let delivered = deliver_counted(source, clock, deadline, messages).await;
+                let delivered = deliver_and_count_copies(source, clock, deadline, messages).await;
                 FlowEvent::Sent(batch.into_iter().zip(delivered).collect())
             };
             self.requests.push(sent.boxed());

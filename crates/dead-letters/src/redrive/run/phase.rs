@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_the_pilot_and_the_maximum_limit_a_round() {
+    fn a_round_is_limited_by_the_rate_the_pilot_and_the_maximum() {
         let limits = RedriveLimits {
             rate: None,
             max: u64::MAX,

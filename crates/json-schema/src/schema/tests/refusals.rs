@@ -79,7 +79,7 @@ fn a_pattern_that_is_too_large_is_refused_with_the_limit() {
 
 /// Without truncation, the error would be a single line as long as the schema.
 #[test]
-fn a_long_value_of_an_invalid_schema_is_truncated() {
+fn a_long_value_in_an_invalid_schema_is_truncated_in_the_error() {
     let long = "é".repeat(200_000);
     let refused =
         Schema::from_value(&serde_json::json!({ "properties": { &long: { "type": &long } } })).unwrap_err();

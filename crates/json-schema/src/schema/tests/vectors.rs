@@ -6,7 +6,7 @@ use crate::Schema;
 
 /// If the stack accepted a schema that is refused here, it would deploy the schema, and no function would start.
 #[test]
-fn patterns_are_refused_exactly_as_the_vectors_list() {
+fn patterns_are_refused_exactly_as_the_vectors_specify() {
     let vectors: Vec<Value> =
         serde_json::from_str(include_str!("../../../../../schemas/vectors/patterns.json")).unwrap();
     for vector in vectors {

@@ -13,7 +13,7 @@ const HELD_FOR_EVER: &str = r#""held_seconds":1210500,"held_since":"2020-01-01T0
 
 /// Returns the message id of each call after the first ten.
 fn called_ids(setup: &Setup) -> Vec<String> {
-    setup.handler.called().split_off(10)
+    setup.handler.called_message_ids().split_off(10)
 }
 
 #[test]
@@ -26,8 +26,8 @@ fn a_forged_outage_holds_no_other_message() {
         setup.process(batch, 30);
         setup.process(records(10..20), 30);
         setup.process(records(20..30), 30);
-        assert_eq!(setup.handler.called(), (0..30).map(nth_id).collect::<Vec<_>>());
-        assert_eq!(kinds(&setup), pairs([FAILED]));
+        assert_eq!(setup.handler.called_message_ids(), (0..30).map(nth_id).collect::<Vec<_>>());
+        assert_eq!(kinds_and_types(&setup), pairs([FAILED]));
     }
 }
 
@@ -42,11 +42,11 @@ fn a_forged_hold_forces_no_call_while_the_target_is_down() {
         30,
     );
     assert_eq!(called_ids(&setup), [nth_id(2)]);
-    assert_eq!(kinds(&setup)[10..], pairs([FAILED, NOT_CALLED]));
+    assert_eq!(kinds_and_types(&setup)[10..], pairs([FAILED, NOT_CALLED]));
     let held = &setup.resent_metadata()[0];
     assert_eq!(
         (&held["held_since"], &held["held_seconds"]),
-        (&format_moment(0).into(), &2.into()),
+        (&format_time_at(0).into(), &2.into()),
         "its first hold"
     );
 }
@@ -56,7 +56,7 @@ fn without_resend_sender_ids_a_hold_still_ends() {
     let setup = setup_with_open_circuit();
     setup.process(vec![with_forged_metadata(1, HELD_FOR_EVER)], 30);
     assert_eq!(called_ids(&setup), [nth_id(1)]);
-    assert_eq!(kinds(&setup)[10..], pairs([FAILED]));
+    assert_eq!(kinds_and_types(&setup)[10..], pairs([FAILED]));
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn calls_at_the_hold_limit_close_and_open_the_circuit() {
     // A call succeeds: the target has recovered.
     let setup = succeed_every_call(setup_with_open_circuit());
     setup.process(vec![resent_record(with_forged_metadata(1, HELD_FOR_EVER))], 30);
-    assert_eq!(closings(&setup), 1);
+    assert_eq!(count_circuit_closings(&setup), 1);
     setup.process(records(20..30), 30);
     assert_eq!(called_ids(&setup), [nth_id(1), nth_id(20), nth_id(21)], "calls resume slowly");
     // These calls fail: the target goes down again. There are no other calls.
@@ -76,7 +76,7 @@ fn calls_at_the_hold_limit_close_and_open_the_circuit() {
     );
     setup.process(records(10..20), 30);
     assert_eq!(setup.handler.calls().len(), 10);
-    assert_eq!((count(&setup, FAILED), count(&setup, NOT_CALLED)), (10, 10));
+    assert_eq!((count_messages(&setup, FAILED), count_messages(&setup, NOT_CALLED)), (10, 10));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_resend_does_not_carry_a_producers_forged_hold() {
         let metadata = &body["metadata"];
         assert_eq!(
             (&metadata["held_since"], metadata["held_seconds"].as_u64()),
-            (&format_moment(0).into(), Some(sent.delay.get().into())),
+            (&format_time_at(0).into(), Some(sent.delay.get().into())),
             "{strategy}: its first hold"
         );
     }

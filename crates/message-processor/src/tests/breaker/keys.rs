@@ -23,7 +23,7 @@ fn fail_tenant_a(setup: Setup) -> Setup {
 }
 
 fn calls_for_b(setup: &Setup) -> usize {
-    setup.handler.called().iter().filter(|called| **called >= nth_id(100)).count()
+    setup.handler.called_message_ids().iter().filter(|called| **called >= nth_id(100)).count()
 }
 
 #[test]
@@ -36,11 +36,14 @@ fn only_the_tenant_with_failing_calls_is_held() {
     }
     assert_eq!(calls_for_b(&setup), 9);
     // The second batch opened A's circuit.
-    assert_eq!((count(&setup, FAILED), count(&setup, CALLED), count(&setup, NOT_CALLED)), (9, 9, 63));
+    assert_eq!(
+        (count_messages(&setup, FAILED), count_messages(&setup, CALLED), count_messages(&setup, NOT_CALLED)),
+        (9, 9, 63)
+    );
 }
 
 #[test]
-fn fifty_outages_after_ten_answers_hold_only_the_failing_tenant() {
+fn fifty_failures_after_ten_successes_hold_only_the_failing_tenant() {
     let setup = fail_tenant_a(Setup::new());
     setup.process((100..110).map(|n| tenant_record(B, n)).collect(), 30);
     (0..5).for_each(|batch| {
@@ -57,11 +60,11 @@ fn a_held_message_in_a_new_environment_holds_only_its_tenant() {
     records.extend((100..109).map(|n| tenant_record(B, n)));
     setup.process(records, 30);
     assert_eq!(setup.handler.calls().len(), 10);
-    assert_eq!(kinds(&setup), pairs([CALLED]), "A's message was the probe of A's circuit");
+    assert_eq!(kinds_and_types(&setup), pairs([CALLED]), "A's message was the probe of A's circuit");
 }
 
 #[test]
-fn outages_of_one_tenant_hold_no_other_tenant_in_any_order() {
+fn one_tenants_outage_holds_no_other_tenant_in_any_order() {
     for order in 0..200_usize {
         let setup = fail_tenant_a(Setup::new());
         // The messages of A and B, shuffled by a step coprime to 127.
@@ -87,11 +90,11 @@ fn no_tenant_waits_for_another_tenants_probe() {
     records.extend((100..108).map(|n| tenant_record(B, n)));
     setup.process(records, 30);
     assert_eq!(calls_for_b(&setup), 8);
-    assert_eq!(kinds(&setup), pairs([("held", "Timeout"), NOT_CALLED]));
+    assert_eq!(kinds_and_types(&setup), pairs([("held", "Timeout"), NOT_CALLED]));
 }
 
 #[test]
-fn no_tenant_waits_for_the_turn_of_another() {
+fn no_tenant_waits_for_another_tenants_turn() {
     let refused = HandlerError::transient(ErrorType::HttpStatus(429), "HTTP 429");
     let setup = Setup::new().failing(0, refused).on(100, Step::Take(10));
     setup.process(vec![tenant_record(A, 0)], 30);
@@ -99,7 +102,7 @@ fn no_tenant_waits_for_the_turn_of_another() {
         vec![tenant_record(B, 100), tenant_record(A, 1), tenant_record(B, 101), tenant_record(B, 102)],
         30,
     );
-    assert_eq!(setup.handler.called()[1..], [nth_id(100), nth_id(101), nth_id(102), nth_id(1)]);
+    assert_eq!(setup.handler.called_message_ids()[1..], [nth_id(100), nth_id(101), nth_id(102), nth_id(1)]);
 }
 
 #[test]
@@ -112,12 +115,12 @@ fn messages_without_a_key_have_their_own_circuit() {
 
 /// With one circuit per tenant, an outage of the target would cost a thousand tenants ten thousand calls.
 #[test]
-fn several_unanswered_tenants_indicate_that_the_target_is_down() {
+fn failures_for_several_tenants_indicate_that_the_target_is_down() {
     let setup = fail_every_call(Setup::new());
     setup.process((0..10).map(|n| tenant_record(&format!("tenant-{n}"), n)).collect(), 30);
     setup.process((100..110).map(|n| tenant_record(B, n)).collect(), 30);
     assert_eq!(setup.handler.calls().len(), 10);
-    assert_eq!((count(&setup, CALLED), count(&setup, NOT_CALLED)), (10, 10));
+    assert_eq!((count_messages(&setup, CALLED), count_messages(&setup, NOT_CALLED)), (10, 10));
 }
 
 #[test]
@@ -140,11 +143,11 @@ fn a_circuit_for_the_whole_target_holds_all_messages() {
     setup.process((0..10).map(|n| tenant_record(A, n)).collect(), 30);
     setup.process((100..110).map(|n| tenant_record(B, n)).collect(), 30);
     assert_eq!(calls_for_b(&setup), 0);
-    assert_eq!((count(&setup, CALLED), count(&setup, NOT_CALLED)), (10, 10));
+    assert_eq!((count_messages(&setup, CALLED), count_messages(&setup, NOT_CALLED)), (10, 10));
 }
 
 #[test]
-fn holds_of_two_tenants_are_reported_since_the_earlier_outage() {
+fn holds_for_two_tenants_are_dated_from_the_earlier_outage() {
     let held = |reason, seconds| {
         let since = start_time() + chrono::TimeDelta::seconds(seconds);
         let outage = Outage { since, first_failures: 10 };

@@ -11,13 +11,13 @@ fn not_now_error() -> HandlerError {
 /// If a 503 spent an attempt, an outage would dead-letter every message of a low-traffic queue, where no environment
 /// ever receives ten messages.
 #[test]
-fn a_503_in_a_new_environment_is_held_with_its_error() {
+fn a_message_with_a_503_in_a_new_environment_is_held_with_its_error() {
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
-        let setup = Setup { strategy, ..Setup::new() }.failing(0, not_now());
+        let setup = Setup { strategy, ..Setup::new() }.failing(0, http_503_error());
         assert_eq!(setup.process(records(0..1), 30), [""; 0]);
         let error_type = "HttpStatus.503".to_owned();
-        let not_now = Event::NotNow { messages: 1, error_type, longest_hold_seconds: 0 };
-        assert_eq!(setup.world.seen.events(), [not_now], "{strategy}");
+        let http_503_error = Event::NotNow { messages: 1, error_type, longest_hold_seconds: 0 };
+        assert_eq!(setup.world.seen.events(), [http_503_error], "{strategy}");
         let setup = match strategy {
             Strategy::DelayedResend => {
                 let failure = &setup.failures()[0];
@@ -25,7 +25,7 @@ fn a_503_in_a_new_environment_is_held_with_its_error() {
                 assert_eq!((&failure["type"], hold), (&"HttpStatus.503".into(), (&"held".into(), &2.into())));
                 assert_eq!(
                     (&failure["held_since"], &failure["outage_failures"]),
-                    (&format_moment(0).into(), &1.into())
+                    (&format_time_at(0).into(), &1.into())
                 );
                 setup.run_failed_message_processor()
             }
@@ -35,12 +35,12 @@ fn a_503_in_a_new_environment_is_held_with_its_error() {
         let expected = json!({
             "message_id": nth_id(0),
             "retry_attempt": 0,
-            "next_retry_time": format_moment(2),
-            "first_sent_time": format_moment(-10),
+            "next_retry_time": format_time_at(2),
+            "first_sent_time": format_time_at(-10),
             "retry_history": [
-                { "attempt": 0, "failed_at": format_moment(0), "error_type": "HttpStatus.503", "error_details": "HTTP 503" },
+                { "attempt": 0, "failed_at": format_time_at(0), "error_type": "HttpStatus.503", "error_details": "HTTP 503" },
             ],
-            "held_since": format_moment(0),
+            "held_since": format_time_at(0),
             "outage_failures": 1,
             "held_seconds": 2,
         });
@@ -49,13 +49,13 @@ fn a_503_in_a_new_environment_is_held_with_its_error() {
 }
 
 #[test]
-fn not_now_answers_in_a_batch_are_logged_in_one_line_without_target_text() {
+fn not_now_errors_in_a_batch_are_logged_on_one_line_without_target_text() {
     let named = HandlerError::unavailable(ErrorType::FromTarget(CANARY.to_owned()), CANARY);
-    let setup = Setup::new().failing(0, named.clone()).failing(1, named).failing(2, not_now());
+    let setup = Setup::new().failing(0, named.clone()).failing(1, named).failing(2, http_503_error());
     setup.process(records(0..3), 30);
     let error_type = "FromTarget".to_owned();
-    let not_now = Event::NotNow { messages: 3, error_type, longest_hold_seconds: 0 };
-    assert_eq!(setup.world.seen.events(), [not_now]);
+    let http_503_error = Event::NotNow { messages: 3, error_type, longest_hold_seconds: 0 };
+    assert_eq!(setup.world.seen.events(), [http_503_error]);
 }
 
 /// No decision is needed, so the message bypasses the intermediate DLQ.
@@ -73,14 +73,15 @@ fn a_message_held_without_a_call_is_confirmed_once_it_is_re_sent() {
 }
 
 #[test]
-fn a_message_at_its_hold_limit_is_given_up_at_the_next_not_now() {
+fn the_next_not_now_error_gives_up_a_message_at_its_hold_limit() {
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
-        let setup = Setup { strategy, ..Setup::new() }.failing(0, not_now()).failing(1, not_now());
+        let setup =
+            Setup { strategy, ..Setup::new() }.failing(0, http_503_error()).failing(1, http_503_error());
         assert_eq!(
             setup.process(vec![held_message(0, 86_399, 700), held_message(1, 86_400, 700)], 30),
             [""; 0]
         );
-        assert_eq!(setup.handler.called(), [nth_id(0), nth_id(1)]);
+        assert_eq!(setup.handler.called_message_ids(), [nth_id(0), nth_id(1)]);
         let setup = match strategy {
             Strategy::DelayedResend => setup.run_failed_message_processor(),
             _ => setup,
@@ -105,7 +106,7 @@ fn assert_waits(setup: &Setup, since: i64, state: &str) {
     for (n, second) in [0, 1, 60, 299, 301, 799].into_iter().enumerate() {
         setup.sleep(u64::try_from(since + second - setup.world.elapsed_seconds()).unwrap());
         // The second message is at its hold limit, and the third has failed before.
-        let failed = resent_record(nth_record(92, with_metadata(92, r#""retry_attempt":1"#)));
+        let failed = resent_record(nth_record(92, body_with_metadata(92, r#""retry_attempt":1"#)));
         setup.process(vec![nth_record(90, nth_body(90)), held_message(91, 86_400, 700), failed], 30);
         assert_eq!(setup.handler.calls().len(), calls, "{state}: second {second}");
         let left = 800 - second;
@@ -115,7 +116,7 @@ fn assert_waits(setup: &Setup, since: i64, state: &str) {
     }
     setup.sleep(2);
     setup.process(records(93..94), 30);
-    assert_eq!(setup.handler.called().split_off(calls), [nth_id(93)], "{state}");
+    assert_eq!(setup.handler.called_message_ids().split_off(calls), [nth_id(93)], "{state}");
 }
 
 #[test]
@@ -139,7 +140,7 @@ fn a_retry_after_holds_all_calls_in_any_circuit_state() {
     let setup =
         (0..9).fold(Setup::new(), |setup, n| setup.failing(n, down_error())).failing(9, not_now_error());
     setup.process(ten_records(), 30);
-    assert_eq!(count(&setup, CALLED), 9, "the refusal opened the circuit");
+    assert_eq!(count_messages(&setup, CALLED), 9, "the refusal opened the circuit");
     assert_waits(&setup, 0, "the circuit was opened by the refusal");
 }
 

@@ -19,7 +19,7 @@ fn a_call_refused_by_a_busy_target_waits_without_spending_an_attempt() {
             setup.process(records(0..2), 30);
             let setup = match strategy {
                 Strategy::DelayedResend => {
-                    assert_eq!(kinds(&setup), pairs([REFUSED, REFUSED]));
+                    assert_eq!(kinds_and_types(&setup), pairs([REFUSED, REFUSED]));
                     setup.run_failed_message_processor()
                 }
                 _ => setup,
@@ -42,7 +42,7 @@ fn a_message_waits_for_the_rate_limit_while_its_batch_runs() {
     setup.sleep(2);
     setup.process(records(1..4), 30);
     assert_eq!(setup.handler.calls().len(), 4);
-    assert_eq!(kinds(&setup), pairs([REFUSED]));
+    assert_eq!(kinds_and_types(&setup), pairs([REFUSED]));
     assert_eq!(setup.world.elapsed_seconds(), 12);
 }
 
@@ -60,7 +60,7 @@ fn a_rate_limited_message_is_held_and_reports_no_outage() {
         );
         let called = match strategy {
             Strategy::DelayedResend => {
-                assert_eq!(kinds(&setup)[..1], pairs([REFUSED]));
+                assert_eq!(kinds_and_types(&setup)[..1], pairs([REFUSED]));
                 0
             }
             _ => 1,
@@ -97,12 +97,12 @@ fn calls_resume_slowly_after_an_outage() {
     setup.sleep(15);
     setup.process(records(10..20), 30);
     // The probe, one immediate call, and one call in the half second for which the batch waits.
-    assert_eq!((setup.handler.calls().len() - 10, count(&setup, LIMITED)), (3, 7));
+    assert_eq!((setup.handler.calls().len() - 10, count_messages(&setup, LIMITED)), (3, 7));
 }
 
 /// If the target were probed earlier, Lambda would bill time for calls that the target has forbidden.
 #[test]
-fn a_target_with_a_retry_after_is_not_probed_earlier() {
+fn a_target_is_not_probed_before_its_retry_after_expires() {
     let setup = setup_with_open_circuit();
     setup.sleep(15);
     let setup = setup.failing(10, refusal_error().retry_after(Duration::from_secs(800)));
@@ -117,5 +117,5 @@ fn a_target_with_a_retry_after_is_not_probed_earlier() {
     assert_eq!(setup.handler.calls().len(), 11);
     setup.sleep(1);
     setup.process(records(20..30), 30);
-    assert_eq!(setup.handler.called()[11..], [nth_id(20)]);
+    assert_eq!(setup.handler.called_message_ids()[11..], [nth_id(20)]);
 }

@@ -14,20 +14,20 @@ const HIDDEN: u64 = 43_200 - 180;
 /// Creates a setup in which the first message in group a has used up its attempts and blocks the group.
 fn blocked_setup() -> (Setup, Environment) {
     let setup = setup_with_policy(1, BLOCKING).failing(0, busy_error());
-    setup.produce_in("a", [0, 1]);
+    setup.send_to_group("a", [0, 1]);
     let environment = setup.processor();
-    assert_eq!(setup.turn(&environment)[0], 0);
-    assert_eq!(setup.next_turn(&environment).0, 5);
+    assert_eq!(setup.poll_once(&environment)[0], 0);
+    assert_eq!(setup.poll_until_nonempty(&environment).0, 5);
     (setup, environment)
 }
 
 impl Setup {
     /// Returns the batch received after this many seconds, and checks that nothing is received a second earlier.
-    fn turn_after(&self, environment: &Environment, seconds: u64) -> Vec<usize> {
+    fn poll_after(&self, environment: &Environment, seconds: u64) -> Vec<usize> {
         self.sleep(seconds - 1);
-        assert!(self.turn(environment).is_empty());
+        assert!(self.poll_once(environment).is_empty());
         self.sleep(1);
-        self.turn(environment)
+        self.poll_once(environment)
     }
 
     /// Makes the message visible, as a person does to have it processed again.
@@ -39,7 +39,7 @@ impl Setup {
 }
 
 #[test]
-fn a_message_that_is_given_up_blocks_its_group_with_a_notice() {
+fn a_given_up_message_blocks_its_group_and_sends_a_notice() {
     let (setup, environment) = blocked_setup();
     let blocked_at = setup.world.clock.now();
     setup.sleep(60);
@@ -54,9 +54,9 @@ fn a_message_that_is_given_up_blocks_its_group_with_a_notice() {
         read.verdict.full_explanation(),
         "Max retry attempts 1 exceeded; last error Db.Busy: come later"
     );
-    setup.produce_in("b", [2]);
-    assert_eq!(setup.turn(&environment), [2], "other groups continue");
-    assert_eq!(setup.turn_after(&environment, HIDDEN - 60)[0], 0);
+    setup.send_to_group("b", [2]);
+    assert_eq!(setup.poll_once(&environment), [2], "other groups continue");
+    assert_eq!(setup.poll_after(&environment, HIDDEN - 60)[0], 0);
     assert_eq!(setup.annotation.sent_contents(), []);
     let sqs_message_id = read.verdict.case.unwrap().failure.delivery.source_message_id;
     let error_type = "RETRY_ATTEMPT_EXCEEDED";
@@ -73,28 +73,28 @@ fn a_message_that_is_given_up_blocks_its_group_with_a_notice() {
 #[test]
 fn a_blocking_message_is_retried_twice_a_day() {
     let (setup, environment) = blocked_setup();
-    assert_eq!(setup.turn_after(&environment, HIDDEN)[0], 0);
+    assert_eq!(setup.poll_after(&environment, HIDDEN)[0], 0);
     assert_eq!(setup.retry_numbers(0).len(), 3, "called once more");
     assert_eq!(setup.blocked.sent_contents().len(), 2);
     let environment = Environment {
         handler: ScriptedHandler { steps: BTreeMap::new(), ..environment.handler },
         ..environment
     };
-    assert_eq!(setup.turn_after(&environment, HIDDEN)[0], 0);
+    assert_eq!(setup.poll_after(&environment, HIDDEN)[0], 0);
     assert_eq!(setup.retry_numbers(0).len(), 4);
-    assert_eq!(setup.next_turn(&environment), (0, vec![1]));
+    assert_eq!(setup.poll_until_nonempty(&environment), (0, vec![1]));
     assert_eq!(setup.retry_numbers(1).len(), 1);
     assert_eq!(setup.annotation.sent_contents(), []);
 }
 
 #[test]
-fn a_notices_handle_makes_a_blocking_message_visible_immediately() {
+fn the_handle_in_a_notice_makes_its_message_visible_immediately() {
     let (setup, environment) = blocked_setup();
     setup.sleep(60);
     let BlockedNotice { receipt_handle, .. } =
         BlockedNotice::from_record(&setup.blocked.receive_all()[0]).unwrap();
     setup.make_visible(&receipt_handle).unwrap();
-    assert_eq!(setup.next_turn(&environment), (0, vec![0]));
+    assert_eq!(setup.poll_until_nonempty(&environment), (0, vec![0]));
     assert_eq!(
         setup.make_visible(&receipt_handle).unwrap_err().fault,
         Fault::Sender,
@@ -107,25 +107,25 @@ fn a_notices_handle_makes_a_blocking_message_visible_immediately() {
 fn a_message_whose_notice_is_refused_is_not_hidden() {
     let at_once = BLOCKING.replace(r#""max_attempts":1"#, r#""max_attempts":0"#);
     let setup = setup_with_policy(1, &at_once).failing(0, busy_error());
-    setup.produce_in("a", [0, 1]);
+    setup.send_to_group("a", [0, 1]);
     setup.world.fail_sends(&setup.blocked, FaultScope::Request, FaultTrigger::Chance(1.0), Injection::Sender);
     let environment = setup.processor();
-    assert_eq!(setup.turn(&environment), [0]);
-    assert_eq!(setup.next_turn(&environment), (180, vec![0]), "the queue's own visibility timeout");
+    assert_eq!(setup.poll_once(&environment), [0]);
+    assert_eq!(setup.poll_until_nonempty(&environment), (180, vec![0]), "the queue's own visibility timeout");
 }
 
 #[test]
 fn an_invalid_message_blocks_its_group() {
     let setup = setup_with_policy(1, BLOCKING);
-    setup.produce_in("a", [0]);
-    setup.produce_bodies_in("a", [(1, r#"{"data":{"n":1}}"#.to_owned())]);
-    setup.produce_in("a", [2]);
+    setup.send_to_group("a", [0]);
+    setup.send_bodies_to_group("a", [(1, r#"{"data":{"n":1}}"#.to_owned())]);
+    setup.send_to_group("a", [2]);
     let environment = setup.processor();
-    assert_eq!((setup.turn(&environment), setup.turn(&environment)), (vec![0], vec![1]));
+    assert_eq!((setup.poll_once(&environment), setup.poll_once(&environment)), (vec![0], vec![1]));
     let [notice] = &setup.blocked.sent_contents()[..] else { panic!("not exactly one notice") };
     assert_eq!(attribute_document(&notice.attributes, FAILURE)["verdict"], "INVALID_MESSAGE_SCHEMA");
-    assert_eq!(setup.turn_after(&environment, HIDDEN), [1]);
-    assert_eq!(setup.handler.called(), [nth_id(0)], "2 waits behind it");
+    assert_eq!(setup.poll_after(&environment, HIDDEN), [1]);
+    assert_eq!(setup.handler.called_message_ids(), [nth_id(0)], "2 waits behind it");
 }
 
 #[test]
@@ -133,25 +133,25 @@ fn a_blocking_message_is_given_up_at_the_end_of_its_retention() {
     let (setup, environment) = blocked_setup();
     // A week in steps of 12 hours minus the visibility timeout, then the remainder.
     for _ in 0..14 {
-        assert_eq!(setup.turn_after(&environment, HIDDEN), [0]);
+        assert_eq!(setup.poll_after(&environment, HIDDEN), [0]);
     }
     assert_eq!(setup.annotation.sent_contents(), []);
-    assert_eq!(setup.turn_after(&environment, 7 * 24 * 3600 - 180 - 5 - 14 * HIDDEN), [0]);
+    assert_eq!(setup.poll_after(&environment, 7 * 24 * 3600 - 180 - 5 - 14 * HIDDEN), [0]);
     assert_eq!(setup.blocked.sent_contents().len(), 15);
     let failure = attribute_document(&setup.annotation.sent_contents()[0].attributes, FAILURE);
     assert_eq!(failure["verdict"], "RETRY_ATTEMPT_EXCEEDED");
     assert_eq!(failure.get("receipt_handle"), None);
-    assert_eq!(setup.next_turn(&environment), (0, vec![1]));
+    assert_eq!(setup.poll_until_nonempty(&environment), (0, vec![1]));
 }
 
 #[test]
-fn messages_behind_an_invalid_message_that_cannot_stay_are_processed_immediately() {
+fn an_invalid_message_that_cannot_stay_does_not_block_its_group() {
     let setup = setup_with_policy(10, BLOCKING);
-    setup.produce_bodies_in("a", [(0, r#"{"data":{"n":0}}"#.to_owned())]);
-    setup.produce_in("a", [1]);
+    setup.send_bodies_to_group("a", [(0, r#"{"data":{"n":0}}"#.to_owned())]);
+    setup.send_to_group("a", [1]);
     setup.sleep(14 * 24 * 3600 - 180);
     let environment = setup.processor();
-    assert_eq!(setup.turn(&environment), [0, 1]);
+    assert_eq!(setup.poll_once(&environment), [0, 1]);
     assert_eq!((setup.annotation.sent_contents().len(), setup.blocked.sent_contents().len()), (1, 0));
-    assert_eq!(setup.handler.called(), [nth_id(1)]);
+    assert_eq!(setup.handler.called_message_ids(), [nth_id(1)]);
 }

@@ -40,7 +40,7 @@ fn count_holds(setup: &Setup) -> u32 {
 }
 
 #[test]
-fn an_outage_stops_its_group_like_any_failure() {
+fn an_outage_error_stops_the_group_like_any_other_failure() {
     let setup = setup_with_tenant_a_down().failing(20, down_error());
     setup.process(
         vec![
@@ -50,11 +50,11 @@ fn an_outage_stops_its_group_like_any_failure() {
         ],
         30,
     );
-    assert_eq!(setup.handler.called()[10..], [nth_id(20), nth_id(22)]);
+    assert_eq!(setup.handler.called_message_ids()[10..], [nth_id(20), nth_id(22)]);
 }
 
 #[test]
-fn a_message_of_an_available_tenant_does_not_overtake_a_held_message() {
+fn a_message_for_an_available_tenant_does_not_overtake_a_held_message() {
     let setup = setup_with_tenant_a_down();
     setup.process(
         vec![
@@ -64,7 +64,7 @@ fn a_message_of_an_available_tenant_does_not_overtake_a_held_message() {
         ],
         30,
     );
-    assert_eq!(setup.handler.called()[10..], [nth_id(22)]);
+    assert_eq!(setup.handler.called_message_ids()[10..], [nth_id(22)]);
     assert_eq!(count_holds(&setup), 11);
 }
 
@@ -80,7 +80,7 @@ fn no_message_overtakes_one_waiting_for_another_groups_probe() {
         ],
         30,
     );
-    assert_eq!(setup.handler.called()[10..], [nth_id(20), nth_id(21), nth_id(22)]);
+    assert_eq!(setup.handler.called_message_ids()[10..], [nth_id(20), nth_id(21), nth_id(22)]);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn no_message_overtakes_one_waiting_for_a_message_of_its_tenant() {
         tenant_record_in("b", "three", 23),
     ];
     setup.process([vec![tenant_record_in("a", "one", 20)], waits.into()].concat(), 30);
-    assert_eq!(setup.handler.called()[10..12], [nth_id(20), nth_id(21)]);
+    assert_eq!(setup.handler.called_message_ids()[10..12], [nth_id(20), nth_id(21)]);
 }
 
 /// If it were held, it would remain hidden longer than the message for which it waits.
@@ -109,7 +109,7 @@ fn a_message_behind_a_call_that_is_cut_off_is_not_held() {
         ],
         30,
     );
-    assert_eq!(setup.handler.called()[10..], [nth_id(20), nth_id(22)]);
+    assert_eq!(setup.handler.called_message_ids()[10..], [nth_id(20), nth_id(22)]);
     assert_eq!(count_holds(&setup), 11, "message 22 was the probe, and failed");
 }
 
@@ -125,7 +125,7 @@ fn a_message_behind_an_unstarted_message_is_not_held() {
         ],
         1,
     );
-    assert_eq!(setup.handler.called()[10..], [nth_id(20)]);
+    assert_eq!(setup.handler.called_message_ids()[10..], [nth_id(20)]);
     assert_eq!(count_holds(&setup), 10);
 }
 
@@ -139,17 +139,21 @@ fn a_message_that_waited_for_days_behind_others_is_held_from_its_first_receive()
         ..tenant_record_in("a", &format!("group-{n}"), n)
     };
     setup.process(vec![received_first(start_time(), 20), received_first(days_ago, 21)], 30);
-    assert_eq!(setup.handler.called()[10..], [nth_id(21)], "only this message is at its hold limit");
+    assert_eq!(
+        setup.handler.called_message_ids()[10..],
+        [nth_id(21)],
+        "only this message is at its hold limit"
+    );
 }
 
 #[test]
-fn a_hold_is_reported_and_spends_no_attempt_of_a_batch_of_ten() {
+fn a_hold_is_reported_and_spends_no_attempt_in_batches_of_ten() {
     let setup = (0..10).fold(setup(10), |setup, n| setup.failing(n, down_error()));
     let setup = Setup { policy: Strategy::Ordered.definition().parse_policy("{}").unwrap(), ..setup };
-    (0..10).for_each(|n| setup.produce_in(&format!("group-{n}"), [n]));
+    (0..10).for_each(|n| setup.send_to_group(&format!("group-{n}"), [n]));
     let environment = setup.processor();
     while setup.world.elapsed_seconds() < 3600 {
-        setup.next_turn(&environment);
+        setup.poll_until_nonempty(&environment);
     }
     let reported = reported_retries(&setup);
     assert!(reported.len() > 20, "{reported:?}");
@@ -167,14 +171,18 @@ fn a_hold_is_reported_and_spends_no_attempt_of_a_batch_of_ten() {
 fn holds_after_not_now_grow_with_the_time_since_the_first_receive() {
     for batch_size in [1, 10] {
         let setup = setup_with_policy(batch_size, "{}").failing(0, down_error());
-        setup.produce_in("a", [0, 1]);
+        setup.send_to_group("a", [0, 1]);
         let (mut waits, mut called) = (Vec::new(), 0);
         while setup.world.elapsed_seconds() < 3600 {
-            let (seconds, _) = setup.next_turn(&setup.create_environment());
+            let (seconds, _) = setup.poll_until_nonempty(&setup.create_environment());
             waits.push(seconds);
             called += 1;
         }
-        assert_eq!(setup.handler.called(), vec![nth_id(0); called], "the rest of the group waits behind it");
+        assert_eq!(
+            setup.handler.called_message_ids(),
+            vec![nth_id(0); called],
+            "the rest of the group waits behind it"
+        );
         assert_eq!(waits[..4], [0, 2, 4, 8]);
         assert!(waits.windows(2).skip(4).all(|pair| pair[0] < pair[1] || pair[1] > 550), "{waits:?}");
         assert_eq!(setup.annotation.sent_contents(), []);
@@ -183,7 +191,7 @@ fn holds_after_not_now_grow_with_the_time_since_the_first_receive() {
 }
 
 #[test]
-fn an_ordered_message_with_spent_holds_is_given_up_after_not_now() {
+fn an_ordered_message_at_its_hold_limit_is_given_up_on_after_not_now() {
     let setup = setup_with_policy(1, "{}").failing(0, down_error()).failing(1, down_error());
     let received_first = |seconds, n| ReceivedMessage {
         first_received_at: Some(start_time() - chrono::TimeDelta::seconds(seconds)),
@@ -208,9 +216,9 @@ fn the_longest_hold_counts_from_the_first_receive_or_first_call() {
     for (batch_size, expected) in [(1, [0, 2, 6]), (10, [0, 2, 6])] {
         let setup = setup_with_policy(batch_size, "{}").failing(0, down_error());
         setup.sleep(100);
-        setup.produce_in("a", [0]);
+        setup.send_to_group("a", [0]);
         let environment = setup.processor();
-        (0..3).for_each(|_| drop(setup.next_turn(&environment)));
+        (0..3).for_each(|_| drop(setup.poll_until_nonempty(&environment)));
         let longest = |event| match event {
             Event::NotNow { longest_hold_seconds, .. } => Some(longest_hold_seconds),
             _ => None,
@@ -231,34 +239,34 @@ fn the_longest_hold_counts_from_the_first_receive_or_first_call() {
 
 /// The messages in a batch are received together, so the whole group is as old as its first message.
 #[test]
-fn a_message_that_waited_for_a_day_in_batches_is_not_given_up_for_one_503() {
+fn a_message_that_waited_a_day_in_batches_is_still_held_after_a_503() {
     let policy = r#"{"circuit_breaker":{"opens_on":["Db.Busy"]}}"#;
     let setup = setup_with_policy(10, policy).failing(0, down_error()).on(1, Step::Blip(1));
-    setup.produce_in("a", [0, 1]);
+    setup.send_to_group("a", [0, 1]);
     let environment = setup.processor();
     while setup.annotation.sent_contents().is_empty() {
-        setup.next_turn(&environment);
+        setup.poll_until_nonempty(&environment);
     }
     assert!((86_400..87_300).contains(&setup.world.elapsed_seconds()), "{}", setup.world.elapsed_seconds());
     let verdict = attribute_document(&setup.annotation.only_sent_content().attributes, FAILURE);
     assert_eq!((&verdict["verdict"], setup.retry_numbers(1).len()), (&json!("HOLD_TIME_EXCEEDED"), 0));
-    while setup.next_turn_within(&environment, 1000).is_some() {}
+    while setup.poll_within(&environment, 1000).is_some() {}
     assert_eq!(setup.retry_numbers(1), [0, 0], "the message is held once and then processed");
     assert_eq!(setup.annotation.sent_contents().len(), 1);
 }
 
 #[test]
-fn a_message_past_its_maximum_age_waits_for_a_retry_after() {
+fn a_message_past_its_maximum_age_waits_until_its_retry_after_ends() {
     for batch_size in [1, 10] {
         let policy = r#"{"max_age_seconds":600}"#;
         let refused = HandlerError::transient(ErrorType::HttpStatus(429), "HTTP 429");
         let refused = refused.retry_after(Duration::from_secs(800));
         let setup = setup_with_policy(batch_size, policy).failing(0, refused);
-        setup.produce_in("a", [0]);
+        setup.send_to_group("a", [0]);
         let environment = setup.processor();
         let mut turns = 0;
         while setup.annotation.sent_contents().is_empty() {
-            setup.next_turn(&environment);
+            setup.poll_until_nonempty(&environment);
             turns += 1;
             let called = if setup.world.elapsed_seconds() < 800 { 1 } else { 2 };
             assert_eq!(setup.handler.calls().len(), called, "at second {}", setup.world.elapsed_seconds());

@@ -37,7 +37,7 @@ fn redriven_attributes() -> Attributes {
     let record = json!({
         "stage": "message-processor",
         "cause": { "type": "Db.Busy", "message": "come later" },
-        "dead_lettered_at": format_moment(-1000),
+        "dead_lettered_at": format_time_at(-1000),
         "sqs_message_id": "sqs-0",
         "fingerprint": "0123456789abcdef",
     });
@@ -54,7 +54,7 @@ fn each_of_twenty_retries_comes_after_its_own_delay() {
     let mut record = setup.receive_with_metadata("", Attributes::new());
     for attempt in 1..=20 {
         assert_eq!(setup.process(vec![record], 30).len(), 1, "the message remains on its queue");
-        let (seconds, next) = setup.hidden_message();
+        let (seconds, next) = setup.wait_until_visible();
         assert_eq!((seconds, next.receive_count), (setup.delay(0, attempt), attempt + 1));
         record = next;
     }
@@ -76,13 +76,13 @@ fn each_generation_has_its_own_delays() {
         let record = setup.receive_with_metadata(members, attributes);
         assert_eq!(setup.process(vec![record], 30).len(), 1);
         assert_eq!(setup.handler.calls()[0].redrive_generation, generation);
-        assert_eq!(setup.hidden_message().0, setup.delay(generation, 1), "generation {generation}");
+        assert_eq!(setup.wait_until_visible().0, setup.delay(generation, 1), "generation {generation}");
     }
 }
 
 #[test]
 fn a_message_that_came_back_is_as_old_as_its_new_generation() {
-    let old = format!(r#","retry_attempt":5,"first_sent_time":"{}""#, format_moment(-9000));
+    let old = format!(r#","retry_attempt":5,"first_sent_time":"{}""#, format_time_at(-9000));
     let setup = jittered_setup(r#","max_age_seconds":1000"#).failing(1, busy_error());
     let record = setup.receive_with_metadata(&old, redriven_attributes());
     assert_eq!(setup.process(vec![record], 30).len(), 1, "none of its 1000 s has passed");
@@ -98,13 +98,13 @@ fn a_message_that_came_back_is_as_old_as_its_new_generation() {
 }
 
 #[test]
-fn retention_counts_from_the_queues_own_send_not_the_first() {
+fn retention_counts_from_the_send_to_this_queue_not_the_first_send() {
     let setup = jittered_setup("").failing(1, busy_error());
-    let eight_days_ago = format_moment(-8 * 24 * 3600);
+    let eight_days_ago = format_time_at(-8 * 24 * 3600);
     let retried = format!(r#","retry_attempt":1,"first_sent_time":"{eight_days_ago}""#);
     let record = setup.receive_with_metadata(&retried, Attributes::new());
     assert_eq!(setup.process(vec![record], 30).len(), 1, "the queue keeps it for another seven days");
-    assert_eq!(setup.hidden_message().0, setup.delay(0, 1));
+    assert_eq!(setup.wait_until_visible().0, setup.delay(0, 1));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use redeliver_embedded::{
 };
 
 use super::*;
-use crate::audit::examples::{context, letter_id, retried_body};
+use crate::audit::examples::{context, nth_message_id, retried_body};
 use crate::audit::view::{JsonLinesView, JsonView};
 
 struct World {
@@ -94,7 +94,7 @@ fn a_filter_does_not_reduce_the_coverage() {
         world.audit(pick_by_filter(r#".body.data.card == "secret-7""#), Box::new(JsonLinesView));
     let report = audited.unwrap().report;
     assert_eq!((report.total, report.coverage.seen), (1, 30));
-    assert!(output.starts_with(&format!(r#"{{"message_id":"{}","#, letter_id(7))), "{output}");
+    assert!(output.starts_with(&format!(r#"{{"message_id":"{}","#, nth_message_id(7))), "{output}");
     assert_eq!(output.lines().count(), 1);
 }
 
@@ -214,7 +214,7 @@ fn a_saved_file_contains_each_selected_message() {
 #[test]
 fn an_audit_finds_a_message_by_its_id() {
     let world = world(30);
-    let (audited, output) = world.audit(Pick::with_id(&letter_id(9)), Box::new(JsonLinesView));
+    let (audited, output) = world.audit(Pick::with_id(&nth_message_id(9)), Box::new(JsonLinesView));
     assert_eq!((audited.unwrap().report.total, output.lines().count()), (1, 1));
 }
 
@@ -230,7 +230,7 @@ fn an_unknown_message_id_is_reported_as_missing() {
 }
 
 #[test]
-fn an_audit_with_a_maximum_ends_there_and_releases_all_messages() {
+fn an_audit_stops_at_its_maximum_and_releases_all_messages() {
     let world = world(100);
     let mut output = Vec::new();
     let auditor = Auditor {

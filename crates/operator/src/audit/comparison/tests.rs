@@ -21,7 +21,7 @@ fn summary(letters: &[ComparedLetter<'_>]) -> String {
 }
 
 #[test]
-fn a_cause_has_its_only_tenant_and_its_first_version() {
+fn a_comparison_names_a_causes_only_tenant_and_first_version() {
     let others = [
         letter("a", 0, Some("zeta"), Some("orders:40")),
         letter("b", 10 * HOUR + 60, Some("acme"), Some("orders:41")),
@@ -56,7 +56,7 @@ fn a_cause_that_began_long_after_its_version_has_both_times() {
 }
 
 #[test]
-fn a_cause_of_an_earlier_version_did_not_begin_with_a_later_version() {
+fn a_cause_in_an_earlier_version_is_not_attributed_to_a_later_one() {
     let letters = [
         letter("a", 0, None, Some("orders:40")),
         letter("c", 60, None, Some("orders:41")),
@@ -92,7 +92,7 @@ fn a_cause_without_versions_has_its_start_and_end_times() {
 }
 
 #[test]
-fn a_tenant_with_most_of_a_cause_and_few_others_is_named() {
+fn a_tenant_with_most_of_a_cause_but_few_other_dead_letters_is_named() {
     let mut letters = vec![letter("c", 0, Some("acme"), None); 8];
     letters.extend([letter("c", 0, Some("zeta"), None), letter("c", 0, None, None)]);
     letters.extend([letter("a", 0, Some("acme"), None); 4]);
@@ -114,7 +114,7 @@ fn an_earlier_version_that_fails_again_is_the_last_version() {
 }
 
 #[test]
-fn a_tenant_beyond_the_name_table_is_not_named() {
+fn a_tenant_left_out_of_a_full_name_table_is_not_named() {
     let names: Vec<_> = (0..1000).map(|number| format!("tenant-{number}")).collect();
     let mut letters = vec![letter("c", 0, Some("acme"), None); 8];
     letters.extend([letter("c", 0, Some("zeta"), None); 2]);
@@ -125,7 +125,7 @@ fn a_tenant_beyond_the_name_table_is_not_named() {
 }
 
 #[test]
-fn a_nightly_cause_has_its_hours() {
+fn a_nightly_cause_is_described_by_its_hours() {
     let nightly = |hours: &[i64]| -> Vec<_> {
         let nights = hours.iter().map(|hour| letter("c", hour * HOUR + 60, None, None));
         nights.chain([0, 12, 71].map(|hour| letter("a", hour * HOUR, None, None))).collect()

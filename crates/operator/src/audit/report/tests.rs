@@ -1,14 +1,14 @@
 use super::*;
 use crate::audit::examples::{
-    context, foreign_dead_letter, record, report, report_with_retention, with_sent_seconds,
+    context, foreign_dead_letter, record, report, report_with_retention, with_sent_time,
 };
 
 #[test]
 fn a_report_in_json_has_its_totals_groups_and_coverage() {
     let report = report(&[
-        with_sent_seconds(record("RETRY_ATTEMPT_EXCEEDED", "order 1 failed", 1), 10),
-        with_sent_seconds(record("RETRY_ATTEMPT_EXCEEDED", "order 2 failed", 2), 20),
-        with_sent_seconds(foreign_dead_letter("plain", 3), 30),
+        with_sent_time(record("RETRY_ATTEMPT_EXCEEDED", "order 1 failed", 1), 10),
+        with_sent_time(record("RETRY_ATTEMPT_EXCEEDED", "order 2 failed", 2), 20),
+        with_sent_time(foreign_dead_letter("plain", 3), 30),
     ]);
     let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
     assert_eq!(json["total"], 3);
@@ -38,8 +38,8 @@ fn a_report_in_json_has_its_totals_groups_and_coverage() {
 #[test]
 fn audit_json_counts_the_messages_that_sqs_deletes_soon() {
     let report = report_with_retention(&[
-        with_sent_seconds(foreign_dead_letter("old", 1), 0),
-        with_sent_seconds(foreign_dead_letter("young", 2), 80_000),
+        with_sent_time(foreign_dead_letter("old", 1), 0),
+        with_sent_time(foreign_dead_letter("young", 2), 80_000),
     ]);
     let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
     let age = &json["age"];

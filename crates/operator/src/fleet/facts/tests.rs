@@ -59,7 +59,7 @@ fn queue_attributes_are_parsed_and_invalid_ones_are_unknown() {
 }
 
 #[test]
-fn a_query_watches_only_queues_that_it_certainly_selects() {
+fn a_query_watches_only_queues_it_is_certain_to_select() {
     const FROM: &str = r#"SELECT MAX(ApproximateNumberOfMessagesVisible) FROM SCHEMA("AWS/SQS", QueueName)"#;
     let selects = |condition: &str| {
         AlarmWatch { account: None, queues: WatchedQueues::SelectedBy(format!("{FROM}{condition}")) }

@@ -4,8 +4,8 @@ use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
 
 use super::RegionClients;
-use crate::fleet::facts::{Ages, OldestMessageAge, QueueId, ReceivesByQueue};
-use crate::queues::cloudwatch::{MetricQuery, OLDEST_MESSAGE, Point, PointsError, fetch_points};
+use crate::fleet::facts::{OldestMessageAge, OldestMessageAges, QueueId, ReceivesByQueue};
+use crate::queues::cloudwatch::{FetchPointsError, MetricQuery, OLDEST_MESSAGE, Point, fetch_points};
 use crate::status::{RECEIVE_METRICS, RECEIVES_LOOK_BACK, Receives};
 
 /// SQS reports its metrics once per minute.
@@ -14,7 +14,11 @@ const PERIOD_SECONDS: i32 = 60;
 const LOOK_BACK: TimeDelta = TimeDelta::minutes(20);
 
 impl RegionClients<'_> {
-    pub(super) async fn fetch_ages(&self, queues: &[&QueueId], now: Timestamp) -> Result<Ages, String> {
+    pub(super) async fn fetch_ages(
+        &self,
+        queues: &[&QueueId],
+        now: Timestamp,
+    ) -> Result<OldestMessageAges, String> {
         let points = self.fetch_metrics([OLDEST_MESSAGE], queues, LOOK_BACK, now).await?;
         Ok(points.filter_map(|(queue, [points])| Some((queue, newest_age(&points)?))).collect())
     }
@@ -50,8 +54,10 @@ impl RegionClients<'_> {
                 };
                 Ok(queues.iter().map(with_points).collect::<Vec<_>>().into_iter())
             }
-            Err(PointsError::Request(error)) => Err(self.describe_failure(ACTION, &*error).await),
-            Err(PointsError::Metric(why)) => Err(self.locate_problem(&format!("{ACTION}: {why}"))),
+            Err(FetchPointsError::Request(error)) => Err(self.describe_failure(ACTION, &*error).await),
+            Err(FetchPointsError::Metric(why)) => {
+                Err(self.format_region_problem(&format!("{ACTION}: {why}")))
+            }
         }
     }
 }

@@ -51,9 +51,11 @@ impl RegionClients<'_> {
     }
 
     /// Returns the problem with a queue whose attributes could not be read.
-    pub(super) fn unread_problem(&self, queue: &SurveyedQueue) -> Option<String> {
+    pub(super) fn unreadable_queue_problem(&self, queue: &SurveyedQueue) -> Option<String> {
         match &queue.state {
-            SurveyedState::Unread(why) => Some(self.locate_problem(&format!("{}: {why}", queue.id.name))),
+            SurveyedState::Unread(why) => {
+                Some(self.format_region_problem(&format!("{}: {why}", queue.id.name)))
+            }
             SurveyedState::Read(_) | SurveyedState::Gone => None,
         }
     }

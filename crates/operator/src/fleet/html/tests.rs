@@ -4,11 +4,11 @@ use super::*;
 use crate::fleet::table::tests::{fleet, fleet_with_queue_without_dlq};
 
 #[test]
-fn a_fleet_page_has_the_cells_of_the_table_and_escapes_markup() {
+fn a_fleet_page_shows_the_tables_cells_and_escapes_markup() {
     let mut fleet = fleet();
     fleet.problems = vec!["us-east-1: <img src=x>".to_owned()];
     let page = render_page(&fleet);
-    redeliver_testing::browser::assert_reachable(&page);
+    redeliver_testing::browser::assert_keyboard_reachable(&page);
     for absent in ["<script", "<b>", "<img", "http:", "https:", "src=\""] {
         assert!(!page.contains(absent), "{absent}");
     }

@@ -49,7 +49,7 @@ fn alarm(account: Option<&str>, queue: &str) -> Alarm {
 }
 
 fn judge_survey(survey: Survey) -> Vec<Dlq> {
-    FleetSurvey::new(&[survey]).judge_dlqs(&Ages::new(), &ReceivesByQueue::new(), now()).dlqs
+    FleetSurvey::new(&[survey]).judge_dlqs(&OldestMessageAges::new(), &ReceivesByQueue::new(), now()).dlqs
 }
 
 fn codes(dlq: &Dlq) -> Vec<FindingCode> {
@@ -63,7 +63,7 @@ fn single_dlq_findings(queues: Vec<SurveyedQueue>) -> Vec<(FindingCode, String)>
 }
 
 #[test]
-fn a_queue_named_as_a_failure_destination_is_a_dlq_with_any_name() {
+fn a_failure_destination_is_a_dlq_whatever_its_name() {
     let mut survey = survey(vec![
         queue("orders", 5, 4, Some("dead")),
         queue("bills", 0, 4, Some("dead")),
@@ -94,11 +94,11 @@ fn a_queue_named_as_a_failure_destination_is_a_dlq_with_any_name() {
 }
 
 #[test]
-fn a_queue_only_named_like_a_dlq_is_an_orphan_without_faults() {
+fn a_queue_that_is_a_dlq_only_by_name_is_an_orphan_without_faults() {
     for name in ["orders-dlq", "DLQ", "orders_dead_letter", "OrdersDeadLetters", "orders-dead-letter-queue"] {
         let dlqs = judge_survey(survey(vec![queue(name, 0, 4, None)]));
         assert_eq!(dlqs.iter().map(codes).collect::<Vec<_>>(), [[FindingCode::Orphan]], "{name}");
-        assert!(dlqs[0].is_well());
+        assert!(dlqs[0].is_healthy());
         assert!(dlqs[0].findings[0].sentence.contains("may be an orphan"));
     }
     for name in ["orders", "deadline-letters", "dl"] {
@@ -129,7 +129,8 @@ fn a_dlq_in_an_unread_region_is_not_reported_as_missing() {
     let mut here = survey(vec![queue("orders", 0, 4, None)]);
     here.functions = vec![FailureSender { name: "f".to_owned(), to: elsewhere.clone() }];
     let states = |surveys: &[Survey]| {
-        let fleet = FleetSurvey::new(surveys).judge_dlqs(&Ages::new(), &ReceivesByQueue::new(), now());
+        let fleet =
+            FleetSurvey::new(surveys).judge_dlqs(&OldestMessageAges::new(), &ReceivesByQueue::new(), now());
         fleet.dlqs.iter().map(|dlq| (dlq.state, codes(dlq))).collect::<Vec<_>>()
     };
     let not_looked_at = [(DlqState::NotLookedAt, vec![])];
@@ -182,13 +183,13 @@ fn a_fifo_queue_and_a_standard_queue_cannot_feed_each_other() {
 }
 
 #[test]
-fn a_queue_that_is_its_own_dlq_is_a_finding() {
+fn a_queue_that_is_its_own_dlq_is_reported() {
     let found = single_dlq_findings(vec![queue("orders", 0, 4, Some("orders"))]);
     assert_eq!(found.iter().map(|(code, _)| *code).collect::<Vec<_>>(), [FindingCode::PointsToItself]);
 }
 
 #[test]
-fn waiting_messages_without_alarm_and_reader_are_a_finding() {
+fn messages_waiting_without_an_alarm_or_a_reader_are_reported() {
     let with = |visible, alarms: Option<Vec<Alarm>>, reader: Option<&str>| {
         let mut survey = survey(vec![queue("orders", 0, 4, Some("dead")), queue("dead", visible, 14, None)]);
         survey.alarms = alarms;
@@ -230,7 +231,7 @@ fn a_container_counts_as_a_reader_and_an_audit_does_not() {
         let polls = (1..=minutes).map(|minute| (now() - TimeDelta::minutes(minute), 3)).collect();
         let receives = Receives { messages: Vec::new(), empty: polls };
         let received = ReceivesByQueue::from([(id("dead"), receives)]);
-        FleetSurvey::new(&[survey]).judge_dlqs(&Ages::new(), &received, now()).dlqs.remove(0)
+        FleetSurvey::new(&[survey]).judge_dlqs(&OldestMessageAges::new(), &received, now()).dlqs.remove(0)
     };
     assert_eq!(codes(&seen(0, true)), [FindingCode::NoAlarm]);
     assert_eq!(codes(&seen(2, true)), [FindingCode::NoAlarm], "an audit takes a minute or two");
@@ -250,7 +251,7 @@ fn a_container_counts_as_a_reader_and_an_audit_does_not() {
 }
 
 #[test]
-fn an_alarm_covers_queues_of_its_region_in_its_own_or_a_named_account() {
+fn an_alarm_covers_its_regions_queues_in_its_own_or_a_named_account() {
     let queues = vec![queue("orders", 0, 4, Some("dead")), queue("dead", 1, 14, None)];
     let alarms = |account: Option<&str>, region: &str, owner: &str| {
         let monitoring = Survey {
@@ -260,7 +261,7 @@ fn an_alarm_covers_queues_of_its_region_in_its_own_or_a_named_account() {
             ..Survey::default()
         };
         let fleet = FleetSurvey::new(&[survey(queues.clone()), monitoring]).judge_dlqs(
-            &Ages::new(),
+            &OldestMessageAges::new(),
             &ReceivesByQueue::new(),
             now(),
         );
@@ -275,13 +276,16 @@ fn an_alarm_covers_queues_of_its_region_in_its_own_or_a_named_account() {
 }
 
 #[test]
-fn the_oldest_message_is_deleted_one_retention_after_its_arrival() {
+fn the_oldest_message_is_deleted_one_retention_period_after_arrival() {
     let queues = [survey(vec![queue("orders", 0, 1, Some("dead")), queue("dead", 2, 4, None)])];
     let known = FleetSurvey::new(&queues);
     let at = |seconds: i64| {
         // Measured five minutes ago, so the message is `seconds` old now.
         let age = OldestMessageAge { seconds: seconds - 300, at: now() - TimeDelta::seconds(300) };
-        known.judge_dlqs(&Ages::from([(id("dead"), age)]), &ReceivesByQueue::new(), now()).dlqs.remove(0)
+        known
+            .judge_dlqs(&OldestMessageAges::from([(id("dead"), age)]), &ReceivesByQueue::new(), now())
+            .dlqs
+            .remove(0)
     };
     let day = 86_400;
     let young = at(day);
@@ -305,7 +309,7 @@ fn an_uncertain_age_due_to_other_receives_is_only_a_remark() {
         let queues = [survey(vec![queue("orders", 0, 4, Some("dead")), queue("dead", 2, 14, None)])];
         let receives = Receives { messages: received.to_vec(), empty: vec![(now(), 3)] };
         let received = ReceivesByQueue::from([(id("dead"), receives)]);
-        FleetSurvey::new(&queues).judge_dlqs(&Ages::new(), &received, now()).dlqs.remove(0)
+        FleetSurvey::new(&queues).judge_dlqs(&OldestMessageAges::new(), &received, now()).dlqs.remove(0)
     };
     let read = one(&[(now() - TimeDelta::minutes(2), 6)]);
     assert_eq!(codes(&read), [FindingCode::NoAlarm, FindingCode::AgeUncertain]);
@@ -324,14 +328,14 @@ fn an_uncertain_age_due_to_other_receives_is_only_a_remark() {
 fn impossible_ages_and_retentions_are_unknown() {
     let queues = [survey(vec![queue("orders", 0, 1, Some("dead")), queue("dead", 2, u64::MAX / DAY, None)])];
     for seconds in [i64::MAX, i64::MAX / 1000, i64::MIN] {
-        let ages = Ages::from([(id("dead"), OldestMessageAge { seconds, at: now() })]);
+        let ages = OldestMessageAges::from([(id("dead"), OldestMessageAge { seconds, at: now() })]);
         let dlq = FleetSurvey::new(&queues).judge_dlqs(&ages, &ReceivesByQueue::new(), now()).dlqs.remove(0);
         assert_eq!((dlq.oldest_seconds, dlq.first_deleted_by), (None, None), "{seconds}");
     }
 }
 
 #[test]
-fn dlqs_with_findings_come_first_then_those_with_most_messages() {
+fn dlqs_with_findings_come_first_then_those_with_the_most_messages() {
     let dlqs = judge_survey(survey(vec![
         queue("a", 0, 4, Some("calm-dlq")),
         queue("b", 0, 4, Some("full")),
@@ -352,7 +356,7 @@ fn a_queue_that_one_profile_cannot_read_is_read_with_another() {
     let blind = survey(vec![source.clone(), refused]);
     let seeing = survey(vec![source, queue("dead", 0, 14, None)]);
     let seen = |surveys: &[Survey]| {
-        FleetSurvey::new(surveys).judge_dlqs(&Ages::new(), &ReceivesByQueue::new(), now()).dlqs
+        FleetSurvey::new(surveys).judge_dlqs(&OldestMessageAges::new(), &ReceivesByQueue::new(), now()).dlqs
     };
     let [unread] = &seen(std::slice::from_ref(&blind))[..] else { panic!() };
     assert_eq!((unread.state, unread.error.as_deref()), (DlqState::Unreadable, Some("AccessDenied")));
@@ -406,7 +410,7 @@ proptest! {
                     .any(|source| read(&source.id.name).unwrap().counts.retention_seconds.unwrap() >= own && own < 14 * DAY)
             });
             prop_assert_eq!(has(FindingCode::ShortRetention), is_shorter && !name.ends_with(".fifo"));
-            prop_assert_eq!(dlq.is_well(), codes(dlq).iter().all(|code| code.is_remark()));
+            prop_assert_eq!(dlq.is_healthy(), codes(dlq).iter().all(|code| code.is_remark()));
         }
     }
 
@@ -416,7 +420,7 @@ proptest! {
         sorted.sort_by(|a, b| a.id.cmp(&b.id));
         let expected = judge_survey(survey(sorted));
         let twice = [survey(queues.clone()), survey(queues)];
-        prop_assert_eq!(FleetSurvey::new(&twice).judge_dlqs(&Ages::new(), &ReceivesByQueue::new(), now()).dlqs, expected);
+        prop_assert_eq!(FleetSurvey::new(&twice).judge_dlqs(&OldestMessageAges::new(), &ReceivesByQueue::new(), now()).dlqs, expected);
     }
 }
 
@@ -424,7 +428,8 @@ proptest! {
 fn the_blocked_queue_needs_no_dlq() {
     let checked = |name: &str, dlq: &str| {
         let survey = survey(vec![queue(name, 1, 14, None), queue(dlq, 0, 14, None)]);
-        let fleet = FleetSurvey::new(&[survey]).judge_dlqs(&Ages::new(), &ReceivesByQueue::new(), now());
+        let fleet =
+            FleetSurvey::new(&[survey]).judge_dlqs(&OldestMessageAges::new(), &ReceivesByQueue::new(), now());
         fleet.queues.into_iter().map(|queue| queue.name).collect::<Vec<_>>()
     };
     assert_eq!(checked("redeliver-prod-blocked", "redeliver-prod-final-dlq"), [""; 0]);
@@ -450,9 +455,12 @@ fn a_queue_that_is_not_a_dlq_is_checked_with_its_readers() {
         };
         // Two profiles for one account, one of which cannot list the functions.
         let blind = Survey { timeouts: BTreeMap::new(), ..survey.clone() };
-        let fleet =
-            FleetSurvey::new(&[survey, blind]).judge_dlqs(&Ages::new(), &ReceivesByQueue::new(), now());
-        assert_eq!(fleet.is_well(), fleet.queues.is_empty());
+        let fleet = FleetSurvey::new(&[survey, blind]).judge_dlqs(
+            &OldestMessageAges::new(),
+            &ReceivesByQueue::new(),
+            now(),
+        );
+        assert_eq!(fleet.is_healthy(), fleet.queues.is_empty());
         let findings = fleet.queues.into_iter().flat_map(|queue| queue.findings);
         findings.map(|finding| (finding.code, finding.sentence)).collect::<Vec<_>>()
     };

@@ -126,7 +126,7 @@ fn control_characters_are_escaped_in_the_fleet_table() {
 }
 
 #[test]
-fn a_queue_that_is_not_a_dlq_is_listed_below_the_dlqs_of_its_region() {
+fn a_queue_that_is_not_a_dlq_is_listed_below_its_regions_dlqs() {
     let fleet = fleet_with_queue_without_dlq();
     let table = fleet_table(&fleet, &TextLayout::Whole);
     let start = "6 DLQs, 1 with messages, 2 with something wrong; 1 other queue with something wrong (";
@@ -134,7 +134,7 @@ fn a_queue_that_is_not_a_dlq_is_listed_below_the_dlqs_of_its_region() {
     let below = " ? orphan-dlq: it may be an orphan\n ! orders<b>: it has no dead-letter queue\n\neu-west-1";
     assert!(table.contains(below), "{table}");
     let well = Fleet { dlqs: Vec::new(), ..fleet };
-    assert!(!well.is_well());
+    assert!(!well.is_healthy());
 }
 
 pub(in crate::fleet) fn fleet_with_queue_without_dlq() -> Fleet {

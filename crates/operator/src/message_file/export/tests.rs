@@ -33,7 +33,7 @@ fn read(document: &str) -> Option<(ExportKind, Vec<Element>)> {
     MessageExport::read(document, true).map(|MessageExport { kind, elements }| (kind, elements))
 }
 
-fn messages(document: &str) -> Vec<ReceivedMessage> {
+fn read_messages(document: &str) -> Vec<ReceivedMessage> {
     let elements = read(document).unwrap().1.into_iter().enumerate();
     let restored = |(index, element)| match element {
         Element::Exported(message) => {
@@ -46,7 +46,7 @@ fn messages(document: &str) -> Vec<ReceivedMessage> {
 
 #[test]
 fn a_receive_message_export_keeps_bodies_and_attributes() {
-    let [first, second] = messages(RECEIVED).try_into().unwrap();
+    let [first, second] = read_messages(RECEIVED).try_into().unwrap();
     assert_eq!(first.sqs_message_id, "c3b4a9b0-1111-4000-8000-00000000000a");
     assert_eq!(first.body, "{\"order\": \"A-1\"}\n");
     assert_eq!(first.attributes["t"].value, AttributeValue::Text("v".to_owned()));
@@ -58,8 +58,8 @@ fn a_receive_message_export_keeps_bodies_and_attributes() {
 }
 
 #[test]
-fn a_lambda_event_is_read_as_its_records() {
-    let [message] = messages(EVENT).try_into().unwrap();
+fn a_lambda_event_yields_its_records() {
+    let [message] = read_messages(EVENT).try_into().unwrap();
     assert_eq!((message.sqs_message_id.as_str(), message.body.as_str()), ("m-1", r#"{"a":1.0}"#));
     assert_eq!(message.attributes["t"].data_type, "Number");
     assert_eq!(message.queue_arn, "arn:aws:sqs:eu-west-1:1:orders");
@@ -67,7 +67,7 @@ fn a_lambda_event_is_read_as_its_records() {
 }
 
 #[test]
-fn sdk_and_jq_exports_are_read_as_the_same_messages() {
+fn sdk_and_jq_exports_yield_the_same_messages() {
     let one = r#"{"Body":"x","MessageId":"m"}"#;
     for (document, kind) in [
         (format!(r#"{{"Messages":[{one}],"ResponseMetadata":{{"RetryAttempts":0}}}}"#), ExportKind::Received),
@@ -85,7 +85,7 @@ fn sdk_and_jq_exports_are_read_as_the_same_messages() {
 
 /// If such a body were read as an export, it would be split and sent as messages that its producer did not write.
 #[test]
-fn a_body_similar_to_an_export_stays_a_body() {
+fn a_body_that_resembles_an_export_is_not_split() {
     for body in [
         "{}",
         r#"{"Body":"x"}"#,
@@ -110,7 +110,7 @@ fn a_body_similar_to_an_export_stays_a_body() {
 }
 
 #[test]
-fn an_array_is_split_if_it_is_the_entire_input_but_not_on_one_line_of_several() {
+fn an_array_of_bodies_is_split_only_if_it_is_the_entire_input() {
     let bodies = |bodies: &[&str]| {
         let bodies = bodies.iter().map(|body| Element::Body((*body).to_owned())).collect();
         Some((ExportKind::Array, bodies))
@@ -136,7 +136,7 @@ fn a_message_without_an_id_gets_the_same_unique_id_in_every_run() {
 }
 
 #[test]
-fn a_message_defect_is_described_without_its_values() {
+fn a_message_defect_is_described_without_quoting_values() {
     let refusal = |message: &str| archived_message(message, 1, Timestamp::UNIX_EPOCH).unwrap_err();
     assert_eq!(
         refusal(r#"{"Body":"x","Attributes":{"SentTimestamp":"CANARY"}}"#),

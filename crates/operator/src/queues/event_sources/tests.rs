@@ -6,7 +6,7 @@ use crate::tests::sdk_config;
 
 const ARN: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
 
-fn body(uuid: &str, state: &str) -> serde_json::Value {
+fn mapping_body(uuid: &str, state: &str) -> serde_json::Value {
     json!({
         "UUID": uuid,
         "EventSourceArn": ARN,
@@ -20,10 +20,10 @@ fn body(uuid: &str, state: &str) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn all_mappings_of_a_queue_are_listed_page_by_page() {
+async fn all_mappings_for_a_queue_are_listed_page_by_page() {
     let server = Loopback::start_scripted([
-        (200, json!({ "EventSourceMappings": [body("one", "Enabled")], "NextMarker": "more" })),
-        (200, json!({ "EventSourceMappings": [body("two", "Disabling")] })),
+        (200, json!({ "EventSourceMappings": [mapping_body("one", "Enabled")], "NextMarker": "more" })),
+        (200, json!({ "EventSourceMappings": [mapping_body("two", "Disabling")] })),
     ]);
     let found = EventSources::new(&sdk_config(server.url())).list_for_queue(ARN).await.unwrap();
     let expected = LambdaMapping {
@@ -46,7 +46,10 @@ async fn all_mappings_of_a_queue_are_listed_page_by_page() {
 
 #[tokio::test]
 async fn a_mapping_is_read_and_changed_by_its_id() {
-    let server = Loopback::start_scripted([(200, body("one", "Enabled")), (202, body("one", "Disabling"))]);
+    let server = Loopback::start_scripted([
+        (200, mapping_body("one", "Enabled")),
+        (202, mapping_body("one", "Disabling")),
+    ]);
     let sources = EventSources::new(&sdk_config(server.url()));
     assert_eq!(sources.get_mapping("one").await.unwrap().state, "Enabled");
     assert_eq!(sources.set_enabled("one", false).await.unwrap().state, "Disabling");
@@ -57,7 +60,7 @@ async fn a_mapping_is_read_and_changed_by_its_id() {
 }
 
 #[tokio::test]
-async fn a_rejected_request_names_its_permission_and_may_be_transient() {
+async fn an_error_names_the_required_permission_and_may_be_transient() {
     let in_use = json!({ "Type": "User", "Message": "being updated", "__type": "ResourceInUseException" });
     let denied = json!({ "Message": "not authorized", "__type": "AccessDeniedException" });
     let server = Loopback::start_scripted([(400, in_use), (403, denied)]);

@@ -5,11 +5,11 @@ use std::fs::{File, TryLockError};
 use std::io::{self, BufReader, Seek as _, SeekFrom};
 use std::path::Path;
 
-use redeliver_dead_letters::files::{keep_private, open_own_file};
+use redeliver_dead_letters::files::{make_private, open_own_file};
 
 use super::{ConfirmedLines, ReplayedJournal, SendJournal, read_journal};
 use crate::CommandFailure;
-use crate::message_file::LineForm;
+use crate::message_file::LineFormat;
 
 /// Opens or starts the journal for sending `input` to `queue`. Also returns the lines that the journal records as
 /// confirmed.
@@ -19,7 +19,7 @@ pub fn open_journal(
     path: &Path,
     input: &Path,
     queue: &str,
-    form: &LineForm,
+    form: &LineFormat,
 ) -> Result<(SendJournal<File>, ConfirmedLines), CommandFailure> {
     let shown = path.display();
     let unusable = |error: io::Error| {
@@ -43,7 +43,7 @@ pub fn open_journal(
     // A crash may have truncated the last record. Remove the fragment: otherwise, the next record would be appended to
     // it, and no run could read the resulting line. Its batch is sent again, since delivery is at least once.
     let at_end = file.set_len(replayed.bytes).and_then(|()| file.seek(SeekFrom::End(0)));
-    at_end.and_then(|_| keep_private(&file)).map_err(unusable)?;
+    at_end.and_then(|_| make_private(&file)).map_err(unusable)?;
     let journal = match replayed.queue {
         Some(_) => SendJournal::resume(file),
         None => SendJournal::begin(file, queue).map_err(unusable)?,
@@ -57,7 +57,7 @@ fn check_owner(
     path: &Path,
     input: &Path,
     queue: &str,
-    form: &LineForm,
+    form: &LineFormat,
 ) -> Result<(), String> {
     let (shown, name) = (path.display(), input.display());
     if let Some(other) = replayed.queue.as_ref().filter(|recorded| *recorded != queue) {

@@ -61,7 +61,7 @@ fn a_foreign_file_is_not_read_as_a_send_journal() {
 proptest! {
     /// A second run must read the same state as the first one, regardless of the file's contents.
     #[test]
-    fn only_complete_records_count_and_every_read_counts_the_same(
+    fn only_complete_records_count_and_rereading_yields_the_same_state(
         parts in prop::collection::vec(
             select(vec![
                 r#"{"redeliver_send":1,"queue":"é"}"#, r#"{"lines":[[1,2],[0,18446744073709551615]],"digest":"f"}"#,

@@ -24,7 +24,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::dead_letter_source::{claim_backups, open_backups};
-use crate::file_journals::{check_not_begun, redrive_journal_path};
+use crate::file_journals::{check_not_started, redrive_journal_path};
 
 /// A source queue, a DLQ with dead letters, and a directory for the backup and the journal.
 struct PurgeWorld {
@@ -61,7 +61,7 @@ impl PurgeWorld {
 
     /// Runs `redeliver send --backup` with a journal.
     fn send(&self, backup: &Path) -> Summary {
-        let form = || LineForm::Backup(Box::new(BackupReader::new(MessageSchema::default(), "arn:source")));
+        let form = || LineFormat::Backup(Box::new(BackupReader::new(MessageSchema::default(), "arn:source")));
         let path = self.directory.path().join("backup.jsonl.sent");
         let (mut journal, confirmed) = journal::open_journal(&path, backup, "arn:source", &form()).unwrap();
         let rules = LineRules { form: form(), confirmed, ..LineRules::default() };
@@ -212,14 +212,14 @@ fn a_dlq_named_by_mistake_is_refused_before_a_journal_is_started() {
 }
 
 #[test]
-fn a_partly_sent_backup_is_finished_without_repeats() {
+fn a_partly_sent_backup_is_completed_without_duplicates() {
     let large = "\"".repeat(400_000);
     let purging =
         PurgeWorld::new((0..20).map(|n| dead_letter(n, if n == 3 { &large } else { "x" })).collect());
     let backup = purging.purge();
     let longest = fs::read_to_string(&backup).unwrap().lines().map(str::len).max().unwrap();
     assert!(longest > redeliver_core::limits::MESSAGE_BYTES_MAX, "{longest}: longer than any message");
-    purging.world.fail(FaultScope::Entry, FaultTrigger::Numbers(vec![2, 15]), Injection::Sender);
+    purging.world.inject_fault(FaultScope::Entry, FaultTrigger::Numbers(vec![2, 15]), Injection::Sender);
     let first = purging.send(&backup);
     assert_eq!((first.sent, first.unconfirmed, first.exit_code()), (18, 2, ExitCode::PartlyDone));
     purging.world.sqs.set_faults(Default::default());
@@ -265,12 +265,12 @@ fn invalid_backup_lines_are_reported_without_their_values() {
         good,
     ];
     let world = World::new();
-    let form = LineForm::Backup(Box::new(BackupReader::new(MessageSchema::default(), "arn:source")));
+    let form = LineFormat::Backup(Box::new(BackupReader::new(MessageSchema::default(), "arn:source")));
     let rules = LineRules { form, ..LineRules::default() };
     let summary =
         world.send_with_rules(&lines.join("\n"), rules, None::<&mut SendJournal<Vec<u8>>>, pending());
     assert_eq!((summary.sent, summary.invalid), (1, 6));
-    let problems = world.problems();
+    let problems = world.take_problems();
     let foreign = "not a line of `audit --save` or `purge --backup`";
     for (problem, expected) in problems.iter().zip([
         format!("1: {foreign}: it is JSON, but not a dead letter; messages are sent without --backup"),
@@ -292,7 +292,7 @@ fn a_backup_line_sent_as_a_message_is_refused_with_a_hint() {
         world.send_with_rules(&line, LineRules::default(), None::<&mut SendJournal<Vec<u8>>>, pending());
     assert_eq!((summary.sent, summary.invalid), (0, 1));
     assert_eq!(
-        world.problems(),
+        world.take_problems(),
         [
             "1: a dead letter, not a message: `redeliver audit FILE` says why it died, `redeliver redrive FILE` and \
              `redeliver send --backup FILE` send it again"
@@ -326,7 +326,7 @@ fn restore(purging: &PurgeWorld, backups: &[PathBuf]) -> RedriveReport {
 }
 
 #[test]
-fn messages_in_two_backups_of_a_killed_run_are_restored_once() {
+fn messages_backed_up_twice_after_a_killed_run_are_restored_once() {
     let purging = PurgeWorld::new((0..12).map(|n| dead_letter(n, "x")).collect());
     let first = purging.purge();
     // The second backup has the messages that the first run backed up but could not delete, and two that it did not
@@ -342,7 +342,7 @@ fn messages_in_two_backups_of_a_killed_run_are_restored_once() {
     let backups = [first, second];
     assert_eq!(open_backups(&backups, "arn:dlq").unwrap().message_ids().unwrap().len(), 12);
     // SQS rejects the first ten messages.
-    purging.world.fail(FaultScope::Request, FaultTrigger::Numbers(vec![1]), Injection::Sender);
+    purging.world.inject_fault(FaultScope::Request, FaultTrigger::Numbers(vec![1]), Injection::Sender);
     let report = restore(&purging, &backups);
     let ending = |report: &RedriveReport| RedriveOutcome::from_report(report, u64::MAX);
     assert_eq!((report.sent, report.to_retry, ending(&report)), (2, 10, RedriveOutcome::Left));
@@ -350,7 +350,7 @@ fn messages_in_two_backups_of_a_killed_run_are_restored_once() {
     assert_eq!((report.sent, report.deleted_only, ending(&report)), (10, 2, RedriveOutcome::Done));
     let report = restore(&purging, &backups);
     assert_eq!((report.sent, report.deleted_only, ending(&report)), (0, 12, RedriveOutcome::Done));
-    let copies: Vec<_> = purging.world.bodies().into_values().collect();
+    let copies: Vec<_> = purging.world.drain_bodies().into_values().collect();
     assert_eq!(copies, [1; 12]);
 }
 
@@ -362,7 +362,7 @@ fn a_backup_claimed_by_a_restore_is_rejected_by_other_commands() {
     let backups = [first, second.clone()];
     let claim = |id| claim_backups(&backups, id, "arn:dlq", "arn:source");
     claim("plan").unwrap();
-    assert!(check_not_begun(&redrive_journal_path(&second), "redeliver redrive").is_err());
+    assert!(check_not_started(&redrive_journal_path(&second), "redeliver redrive").is_err());
     claim("plan").expect("the restore continues");
     let error = claim("another plan").unwrap_err().to_string();
     assert!(error.contains("belongs to another redrive"), "{error}");

@@ -25,7 +25,7 @@ fn a_crash_at_any_journal_byte_resends_only_unrecorded_lines() {
         let lines = |known: &ConfirmedLines| (1..=LINES).filter(|number| known.contains(*number)).count();
         let before = lines(&known.confirmed);
         let world = World::new();
-        put(&world, (before + 10).min(LINES));
+        put_lines(&world, (before + 10).min(LINES));
         let rules = LineRules { confirmed: known.confirmed, ..LineRules::default() };
         let mut journal =
             SendJournal::resume(complete_journal[..usize::try_from(known.bytes).unwrap()].to_vec());
@@ -35,7 +35,7 @@ fn a_crash_at_any_journal_byte_resends_only_unrecorded_lines() {
         let summary = world.send_with_rules(&input, rules, Some(&mut journal), pending());
         assert_eq!((summary.sent, summary.sent_before), ((LINES - before) as u64, before as u64));
         assert_eq!(lines(&super::read_confirmed_lines(journal)), LINES, "the second journal is complete");
-        let bodies = world.bodies();
+        let bodies = world.drain_bodies();
         assert_eq!(bodies.len(), LINES, "every line was sent at least once");
         let copies = bodies.values().filter(|count| **count == 2).count();
         assert_eq!(copies, (before + 10).min(LINES) - before, "only lines that were sent but not recorded");
@@ -46,7 +46,7 @@ fn a_crash_at_any_journal_byte_resends_only_unrecorded_lines() {
 }
 
 /// Puts lines 1..=count into the queue.
-fn put(world: &World, count: usize) {
+fn put_lines(world: &World, count: usize) {
     let messages: Vec<_> = (1..=count)
         .map(|number| Content { body: message(number), ..Content::default() })
         .map(|content| OutgoingMessage::new(content).unwrap())
@@ -99,7 +99,7 @@ fn an_unwritable_journal_stops_the_send_and_a_second_run_completes_it() {
     let rules = LineRules { confirmed: known.confirmed, ..LineRules::default() };
     let second = world.send_with_rules(&input, rules, None::<&mut SendJournal<Vec<u8>>>, pending());
     assert_eq!(second.sent, 970);
-    let bodies = world.bodies();
+    let bodies = world.drain_bodies();
     assert_eq!(bodies.len(), 1000);
     assert_eq!(bodies.values().sum::<usize>(), 1000 + (summary.sent - 30) as usize);
 }
@@ -126,7 +126,7 @@ fn a_run_killed_between_batches_has_recorded_all_confirmed_lines() {
         let rules = LineRules { confirmed: read_confirmed_lines(first), ..LineRules::default() };
         let second = world.send_with_rules(&input, rules, None::<&mut SendJournal<Vec<u8>>>, pending());
         assert_eq!(second.sent + second.sent_before, LINES as u64);
-        let bodies = world.bodies();
+        let bodies = world.drain_bodies();
         assert_eq!(bodies.len(), LINES);
         assert!(bodies.values().sum::<usize>() <= LINES + 10, "{millis}: at most one batch is sent again");
     }

@@ -51,7 +51,7 @@ impl World {
         Self { clock, sqs, queue, rate: None, reported: WatcherLog::default() }
     }
 
-    pub(super) fn fail(&self, scope: FaultScope, when: FaultTrigger, injection: Injection) {
+    pub(super) fn inject_fault(&self, scope: FaultScope, when: FaultTrigger, injection: Injection) {
         let rule = FaultRule { action: SqsAction::SendMessageBatch, queue: None, scope, when, injection };
         self.sqs.set_faults(FaultPlan::new(1).with_rule(rule));
     }
@@ -73,12 +73,12 @@ impl World {
         self.clock.block_on(sender.send(steps, journal, stop))
     }
 
-    pub(super) fn problems(&self) -> Vec<String> {
+    pub(super) fn take_problems(&self) -> Vec<String> {
         self.reported.0.take()
     }
 
     /// Empties the queue and returns the number of copies of each body.
-    pub(super) fn bodies(&self) -> BTreeMap<String, usize> {
+    pub(super) fn drain_bodies(&self) -> BTreeMap<String, usize> {
         self.sqs.set_faults(FaultPlan::default());
         let request = ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: None };
         let mut bodies = BTreeMap::new();

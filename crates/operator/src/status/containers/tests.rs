@@ -10,7 +10,7 @@ fn at(minute: i64) -> Timestamp {
 }
 
 /// Returns the counters of one container: processed, held, dead-lettered and `CircuitOpen`.
-fn values(values: [u64; 4]) -> Result<CounterValues, Problem> {
+fn counter_values(values: [u64; 4]) -> Result<CounterValues, Problem> {
     Ok(COUNTERS
         .iter()
         .zip(values)
@@ -57,9 +57,9 @@ up 1
 
 #[test]
 fn a_counter_counts_from_its_first_read_and_from_zero_after_a_restart() {
-    let mut history = History::default();
+    let mut history = CounterHistory::default();
     for (minute, value) in [(0, 100), (1, 107), (2, 107), (3, 4), (4, 5)] {
-        history.record_counters(at(minute), &[values([value, 0, 0, 0])]);
+        history.record_counters(at(minute), &[counter_values([value, 0, 0, 0])]);
     }
     assert_eq!(history.points[0], [(at(1), 7), (at(3), 4), (at(4), 1)]);
     assert_eq!(history.first_read_at(), Some(at(0)));
@@ -68,7 +68,7 @@ fn a_counter_counts_from_its_first_read_and_from_zero_after_a_restart() {
 #[test]
 fn a_missing_series_does_not_count_twice_and_a_new_series_counts_in_full() {
     let one = |series: &str, value| Ok([(series.to_owned(), (0, value))].into());
-    let mut history = History::default();
+    let mut history = CounterHistory::default();
     for (minute, answer) in [(0, one("a", 50)), (1, one("b", 3)), (2, one("a", 51))] {
         history.record_counters(at(minute), &[answer]);
     }
@@ -77,18 +77,18 @@ fn a_missing_series_does_not_count_twice_and_a_new_series_counts_in_full() {
 
 #[test]
 fn a_failing_container_does_not_affect_the_counts_of_another() {
-    let mut history = History::default();
-    history.record_counters(at(0), &[values([1, 0, 0, 0]), values([10, 0, 0, 0])]);
-    history.record_counters(at(1), &[values([2, 0, 0, 0]), refused_request()]);
-    history.record_counters(at(15), &[values([2, 0, 0, 0]), values([30, 0, 0, 0])]);
+    let mut history = CounterHistory::default();
+    history.record_counters(at(0), &[counter_values([1, 0, 0, 0]), counter_values([10, 0, 0, 0])]);
+    history.record_counters(at(1), &[counter_values([2, 0, 0, 0]), refused_request()]);
+    history.record_counters(at(15), &[counter_values([2, 0, 0, 0]), counter_values([30, 0, 0, 0])]);
     assert_eq!(history.points[0], [(at(1), 1), (at(15), 20)]);
 }
 
 #[test]
 fn counting_restarts_after_a_long_gap_between_reads() {
-    let mut history = History::default();
+    let mut history = CounterHistory::default();
     for (minute, value) in [(0, 1), (1, 2), (17, 900), (18, 901)] {
-        history.record_counters(at(minute), &[values([value, 0, 0, value])]);
+        history.record_counters(at(minute), &[counter_values([value, 0, 0, value])]);
     }
     assert_eq!(history.points[0], [(at(1), 1), (at(18), 1)]);
     history.record_counters(at(1441), &[refused_request()]);
@@ -96,17 +96,17 @@ fn counting_restarts_after_a_long_gap_between_reads() {
 }
 
 #[test]
-fn an_outage_soon_after_the_first_read_may_be_longer() {
-    let mut history = History::default();
+fn an_outage_soon_after_the_first_read_may_have_begun_earlier() {
+    let mut history = CounterHistory::default();
     assert_eq!(history.target_status(at(0)), TargetStatus::Unknown);
-    history.record_counters(at(0), &[values([0, 0, 0, 7])]);
+    history.record_counters(at(0), &[counter_values([0, 0, 0, 7])]);
     assert_eq!(history.target_status(at(0)), TargetStatus::NoOutageSeen);
-    history.record_counters(at(1), &[values([0, 0, 0, 8])]);
+    history.record_counters(at(1), &[counter_values([0, 0, 0, 8])]);
     let outage = OngoingOutage { since: at(1), or_longer: true, seconds: 0, last_sign: at(1) };
     assert_eq!(history.target_status(at(1)), TargetStatus::Down(outage));
     for minute in 2..60 {
         let signs = if minute < 40 { 8 } else { 9 };
-        history.record_counters(at(minute), &[values([0, 0, 0, signs])]);
+        history.record_counters(at(minute), &[counter_values([0, 0, 0, signs])]);
     }
     let outage = OngoingOutage { since: at(40), or_longer: false, seconds: 600, last_sign: at(40) };
     assert_eq!(history.target_status(at(50)), TargetStatus::Down(outage));
@@ -114,9 +114,9 @@ fn an_outage_soon_after_the_first_read_may_be_longer() {
 }
 
 #[test]
-fn signs_a_quarter_of_an_hour_apart_are_one_outage() {
-    let mut history = History::default();
-    history.record_counters(at(0), &[values([0; 4])]);
+fn outage_signs_a_quarter_of_an_hour_apart_belong_to_one_outage() {
+    let mut history = CounterHistory::default();
+    history.record_counters(at(0), &[counter_values([0; 4])]);
     for minute in 1..60 {
         let signs = if minute < 30 {
             0
@@ -125,18 +125,18 @@ fn signs_a_quarter_of_an_hour_apart_are_one_outage() {
         } else {
             2
         };
-        history.record_counters(at(minute), &[values([0, 0, 0, signs])]);
+        history.record_counters(at(minute), &[counter_values([0, 0, 0, signs])]);
     }
     let outage = OngoingOutage { since: at(30), or_longer: false, seconds: 1740, last_sign: at(46) };
     assert_eq!(history.target_status(at(59)), TargetStatus::Down(outage));
 }
 
 #[test]
-fn container_counters_fill_gaps_in_cloudwatch_or_an_entire_day() {
-    let mut history = History::default();
+fn container_counters_fill_cloudwatch_gaps_or_supply_the_whole_day() {
+    let mut history = CounterHistory::default();
     assert_eq!(Day::with_containers(None, &history, at(0)), None);
-    history.record_counters(at(0), &[values([0; 4])]);
-    history.record_counters(at(1), &[values([9, 8, 7, 6])]);
+    history.record_counters(at(0), &[counter_values([0; 4])]);
+    history.record_counters(at(1), &[counter_values([9, 8, 7, 6])]);
     let counts = |count| {
         let mut counts = [0; 48];
         counts[47] = count;
@@ -175,10 +175,10 @@ fn container_counters_fill_gaps_in_cloudwatch_or_an_entire_day() {
 }
 
 #[tokio::test]
-async fn an_unreadable_metrics_url_is_a_problem_and_the_others_are_read() {
+async fn an_unreadable_metrics_url_is_reported_and_the_others_are_still_read() {
     let text = |text: &str| LoopbackBody::from_xml(text);
     let long = "x".repeat(BYTES_MAX + 1);
-    let server = Loopback::start_answering(move |(first, _)| match first.split(' ').nth(1)? {
+    let server = Loopback::start_with_handler(move |(first, _)| match first.split(' ').nth(1)? {
         "/metrics" => Some((200, text(&format!("{PROCESSED} 5\n")))),
         "/html" => Some((200, text("<h1>Hello</h1>"))),
         "/long" => Some((200, text(&long))),

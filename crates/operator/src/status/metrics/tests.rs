@@ -34,7 +34,7 @@ pub(in crate::status) fn page(
 }
 
 /// Returns the CloudWatch response to a caller without permission.
-pub fn denied() -> (u16, LoopbackBody) {
+pub fn access_denied() -> (u16, LoopbackBody) {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(2)
         .str("__type")
@@ -93,15 +93,15 @@ async fn paged_points_are_assigned_to_their_functions() {
 }
 
 #[tokio::test]
-async fn a_function_without_points_has_none() {
+async fn a_function_without_datapoints_gets_an_empty_list() {
     let server = Loopback::start_scripted([page("q0", "Complete", &[], None)]);
     let nothing = TargetPoints { circuit_open: vec![vec![]; 2], longest_hold_seconds: vec![] };
     assert_eq!(query_target(&server, &["orders", "bills"]).await.unwrap(), nothing);
 }
 
 #[tokio::test]
-async fn an_unreadable_metric_names_its_permission() {
-    let error = query_target(&Loopback::start_scripted([denied()]), &["orders"]).await.unwrap_err();
+async fn a_failed_metric_query_names_the_iam_action() {
+    let error = query_target(&Loopback::start_scripted([access_denied()]), &["orders"]).await.unwrap_err();
     assert_eq!(error, "cloudwatch:GetMetricData: AccessDenied: not authorized");
     let error = query_target(&Loopback::start_scripted([page("q0", "Forbidden", &[], None)]), &["orders"])
         .await
@@ -113,7 +113,7 @@ async fn an_unreadable_metric_names_its_permission() {
 }
 
 #[tokio::test]
-async fn each_queue_has_its_age_sends_and_deletions() {
+async fn message_age_sends_and_deletions_are_assigned_to_their_queue() {
     let server = Loopback::start_scripted([
         page("q0", "Complete", &[(1_800_000_000, 60.0)], Some("more")),
         page("q1", "Complete", &[(1_800_000_000, 7.0)], Some("yet more")),
@@ -175,7 +175,8 @@ async fn alarms_are_queried_by_name_prefix() {
     cbor.map(1).str("MetricAlarms").array(2);
     cbor.map(2).str("AlarmName").str("orders-prod-target-down").str("StateValue").str("ALARM");
     cbor.map(1).str("AlarmName").str("orders-prod-dead-letters");
-    let server = Loopback::start_scripted([(200, LoopbackBody::from_cbor(cbor.into_writer())), denied()]);
+    let server =
+        Loopback::start_scripted([(200, LoopbackBody::from_cbor(cbor.into_writer())), access_denied()]);
     let metrics = MetricsClient::for_queue_region(
         &AwsConnection::from_parts(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned())),
         ARN,

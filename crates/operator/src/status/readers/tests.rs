@@ -53,7 +53,7 @@ fn an_idle_container_is_detected_by_its_long_polls() {
 }
 
 #[test]
-fn no_reader_is_reported_only_if_cloudwatch_counted_no_receives() {
+fn the_absence_of_readers_is_reported_only_if_no_receives_were_counted() {
     let unseen_readers = Readers::NobodySeen { minutes: 15 };
     assert_eq!(readers(&[(3, 0)], &[(3, 0)], 0), unseen_readers);
     assert_eq!(
@@ -67,7 +67,7 @@ fn no_reader_is_reported_only_if_cloudwatch_counted_no_receives() {
 }
 
 #[test]
-fn messages_in_flight_indicate_a_reader_without_cloudwatch() {
+fn without_cloudwatch_messages_in_flight_indicate_a_reader() {
     let describe = |mappings_known, in_flight| {
         let refused = Err("cloudwatch:GetMetricData: AccessDenied: no".to_owned());
         Readers::without_mapping(mappings_known, None, in_flight, refused, now()).describe()
@@ -98,7 +98,7 @@ fn messages_in_flight_indicate_a_reader_without_cloudwatch() {
 }
 
 #[test]
-fn receives_of_a_disabled_mapping_do_not_indicate_another_reader() {
+fn receives_by_a_disabled_mapping_do_not_indicate_another_reader() {
     let receives = Receives { messages: points(&[(2, 0), (6, 50)]), empty: Vec::new() };
     let since = |minutes| {
         Readers::without_mapping(true, Some(ago(minutes)), None, Ok(receives.clone()), now()).describe()
@@ -135,7 +135,7 @@ fn a_queue_paused_just_now_does_not_indicate_a_container() {
     let refused = || Err("no".to_owned());
     assert_eq!(
         infer(&[off(3)], refused()),
-        Readers::NotKnown { why: UncountedReason::Failed("no".to_owned()) },
+        Readers::NotKnown { why: MissingDataReason::Failed("no".to_owned()) },
         "its own messages are in flight"
     );
     assert!(matches!(infer(&[], refused()), Readers::InFlight { messages: 7, .. }));

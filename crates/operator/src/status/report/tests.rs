@@ -1,7 +1,7 @@
 use serde_json::Value;
 
 use super::*;
-use crate::status::readers::UncountedReason;
+use crate::status::readers::MissingDataReason;
 use crate::terminal::output::json_document;
 
 fn queue(role: &'static str, attributes: &[(&str, &str)]) -> QueueStatus {
@@ -96,7 +96,7 @@ fn blocked_groups_are_listed_with_reason_and_start_time() {
 }
 
 #[test]
-fn unknown_counts_are_not_zero_and_containers_are_readers() {
+fn unknown_counts_are_not_shown_as_zero_and_containers_count_as_readers() {
     let read_by = |role, readers| QueueStatus { readers: Some(readers), ..queue(role, &[]) };
     let idle = Readers::SomethingElse {
         mappings_known: true,
@@ -106,7 +106,7 @@ fn unknown_counts_are_not_zero_and_containers_are_readers() {
         minutes_with_receives: 15,
     };
     let queues = vec![
-        read_by("source", Readers::NotKnown { why: UncountedReason::Failed("no figures".to_owned()) }),
+        read_by("source", Readers::NotKnown { why: MissingDataReason::Failed("no figures".to_owned()) }),
         read_by("annotation", idle),
         read_by("queue", Readers::NobodySeen { minutes: 15 }),
         queue("final DLQ", &[]),

@@ -14,7 +14,7 @@ fn points(times: &[&str]) -> Vec<Point> {
 }
 
 #[test]
-fn an_outage_starts_with_the_first_point_of_its_last_run() {
+fn an_outage_starts_at_the_first_point_after_the_last_gap() {
     let now = at("2026-11-23T00:22:10Z");
     let earlier = points(&["20:00", "20:05", "22:50"]); // the last one is 20 minutes before the run
     let run = points(&["23:10", "23:15", "23:30", "23:45", "00:00", "00:15"]); // at most 15 minutes apart

@@ -5,7 +5,7 @@ use redeliver_testing::hostile::hostile_text;
 use super::*;
 
 #[test]
-fn cursor_direction_and_invisible_characters_are_escaped() {
+fn cursor_and_direction_controls_and_invisible_characters_are_escaped() {
     let (text, shown) = hostile_text();
     assert_eq!(escape_line(&text), shown);
     assert_eq!(escape_line("\u{1b}[31m\u{0}"), r"\u{1b}[31m\u{0}");
@@ -19,7 +19,7 @@ fn cursor_direction_and_invisible_characters_are_escaped() {
 }
 
 #[test]
-fn text_in_world_scripts_and_emoji_is_not_escaped() {
+fn text_in_the_worlds_scripts_and_emoji_are_not_escaped() {
     for text in [
         "e\u{301}te\u{301} été",                       // French, decomposed and composed
         "Vie\u{302}\u{323}t Nam, tie\u{302}\u{301}ng", // Vietnamese, decomposed
@@ -113,7 +113,7 @@ fn any_text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn escaped_text_has_no_hidden_characters_or_piles_of_marks(text in any_text()) {
+    fn escaped_text_has_no_hidden_characters_or_long_stacks_of_marks(text in any_text()) {
         let shown = escape_line(&text);
         let mut marks = 0;
         for (character, next) in shown.chars().zip(shown.chars().skip(1).map(Some).chain([None])) {

@@ -97,7 +97,7 @@ fn a_function_that_cannot_start_for_an_hour_spends_no_attempt() {
 }
 
 #[test]
-fn a_message_that_kills_its_function_is_given_up_in_about_4_hours() {
+fn a_message_that_kills_its_function_is_given_up_after_about_4_hours() {
     let (dead_letters, attempts, duration_seconds) = run_after_outage(0, &bodies(1, "kills"));
     assert_eq!(dead_letters, BTreeMap::from([("ORCHESTRATION_FAILED".to_owned(), 1)]));
     assert!(attempts.is_empty(), "{attempts:?}");

@@ -127,7 +127,7 @@ fn ten_attributes() -> Attributes {
 }
 
 #[test]
-fn the_target_is_called_only_once_for_a_full_message_and_its_reason_is_kept() {
+fn a_full_message_is_tried_only_once_and_keeps_its_failure_reason() {
     let refused = HandlerError::permanent("HttpStatus.400", "HTTP 400: no such order");
     let busy = HandlerError::transient("HttpStatus.503", "HTTP 503: come later");
     let mut wrong = Vec::new();
@@ -158,7 +158,7 @@ fn the_target_is_called_only_once_for_a_full_message_and_its_reason_is_kept() {
 
 /// Without the trace header, the file written by `redeliver local --final-dlq` would not contain the reason.
 #[test]
-fn a_written_final_record_also_has_the_reason() {
+fn a_final_record_written_to_the_output_contains_the_failure_reason() {
     let refused = HandlerError::permanent("HttpStatus.400", "");
     let (_, record) =
         run_until_given_up(Strategy::DelayedResend, full_content(0, Attributes::new(), None), &refused);

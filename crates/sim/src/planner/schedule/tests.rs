@@ -8,7 +8,7 @@ fn schedule(policy: &str) -> Schedule {
 }
 
 /// Returns the earliest, median and latest time of each attempt.
-fn moments(policy: &str) -> Vec<(u64, u64, u64)> {
+fn attempt_times(policy: &str) -> Vec<(u64, u64, u64)> {
     let attempts = schedule(policy).attempts;
     attempts.iter().map(|at| (at.earliest_seconds, at.median_seconds, at.latest_seconds)).collect()
 }
@@ -22,15 +22,15 @@ const FIXED: &str = r#"{"max_attempts":3,"backoff":{"kind":"fixed","delay_second
 
 #[test]
 fn without_jitter_each_attempt_has_one_possible_time() {
-    assert_eq!(moments(FIXED), [(60, 60, 60), (120, 120, 120), (180, 180, 180)]);
+    assert_eq!(attempt_times(FIXED), [(60, 60, 60), (120, 120, 120), (180, 180, 180)]);
     let doubling = r#"{"max_attempts":5,"backoff":{"kind":"exponential","initial_delay_seconds":5,"max_delay_seconds":30,"jitter":"none"}}"#;
     let at = [5, 15, 35, 65, 95];
-    assert_eq!(moments(doubling), at.map(|at| (at, at, at)));
+    assert_eq!(attempt_times(doubling), at.map(|at| (at, at, at)));
 }
 
 #[test]
 fn the_default_policy_is_spread_over_75_minutes() {
-    let at = moments("{}");
+    let at = attempt_times("{}");
     assert_eq!(at, [(0, 450, 900), (0, 900, 1800), (0, 1350, 2700), (0, 1800, 3600), (0, 2250, 4500)]);
     // The sum of two uniform delays has a triangular distribution: 1/901² at 0.
     let two = schedule(r#"{"max_attempts":2}"#);
@@ -46,7 +46,7 @@ fn a_message_survives_until_its_last_attempt() {
     // If a message first fails at a random time during a 360 s outage, at most 180 s are left in half of the cases.
     assert_eq!(survival_chances(FIXED, 360), (0.0, 0.5));
     let none = r#"{"max_attempts":0}"#;
-    assert_eq!((survival_chances(none, 1), moments(none)), ((0.0, 0.0), vec![]));
+    assert_eq!((survival_chances(none, 1), attempt_times(none)), ((0.0, 0.0), vec![]));
     // One delay of 0..=9: 5 of 10 values are at least 5; the mean of min(delay, 5) is 3.5.
     let one = r#"{"max_attempts":1,"backoff":{"kind":"uniform","max_delay_seconds":9}}"#;
     let (from_its_beginning, at_a_random_moment) = survival_chances(one, 5);
@@ -56,7 +56,7 @@ fn a_message_survives_until_its_last_attempt() {
 #[test]
 fn attempts_after_the_age_limit_are_not_made() {
     let limited = r#"{"max_attempts":9,"max_age_seconds":150,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
-    assert_eq!(moments(limited), [(60, 60, 60), (120, 120, 120)]);
+    assert_eq!(attempt_times(limited), [(60, 60, 60), (120, 120, 120)]);
     assert_eq!((survival_chances(limited, 120).0, survival_chances(limited, 121).0), (1.0, 0.0));
     // The delay is 0 to 9; delays of 0 to 4 are in time.
     let half = r#"{"max_attempts":1,"max_age_seconds":4,"backoff":{"kind":"uniform","max_delay_seconds":9}}"#;
@@ -75,9 +75,9 @@ fn attempts_after_the_age_limit_are_not_made() {
 }
 
 #[test]
-fn delays_of_hours_are_also_exact() {
+fn long_delays_are_also_exact() {
     let long = r#"{"long_delays":true,"max_attempts":3,"backoff":{"kind":"schedule","delays_seconds":[3600,43200],"jitter":"half"}}"#;
-    assert_eq!(moments(long)[2], (1800 + 2 * 21_600, 2700 + 2 * 32_400, 3600 + 2 * 43_200));
+    assert_eq!(attempt_times(long)[2], (1800 + 2 * 21_600, 2700 + 2 * 32_400, 3600 + 2 * 43_200));
 }
 
 fn any_policy() -> impl Strategy<Value = String> {
@@ -101,7 +101,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_longer_outage_is_never_easier_and_a_median_is_between_its_bounds(policy in any_policy()) {
+    fn longer_outages_are_no_easier_to_survive_and_medians_are_within_bounds(policy in any_policy()) {
         let schedule = schedule(&policy);
         let lengths = [1, 2, 30, 60, 61, 500, 1000, 3000, 10_000, 100_000];
         let survival: Vec<_> = lengths.into_iter().map(|seconds| Survival::for_outage(&schedule, None, seconds)).collect();

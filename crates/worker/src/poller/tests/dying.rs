@@ -41,7 +41,7 @@ impl Handler for Target<'_> {
                 let success =
                     (message.message_id.to_owned(), message.redrive_generation, message.retry_attempt);
                 self.0.successes.lock().unwrap().push(success);
-                self.0.body(&last.unwrap_or_default().to_string());
+                self.0.record_body(&last.unwrap_or_default().to_string());
                 Ok(())
             }
         }
@@ -49,7 +49,7 @@ impl Handler for Target<'_> {
 }
 
 /// Runs the functions of `redeliver work` on queues with request latency.
-async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy, stop: &Stop) {
+async fn run_functions(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy, stop: &Stop) {
     let (clock, seen) = (&world.clock, &world.seen);
     let slow = |queue| AlteredQueue(SlowRequests { queue, clock });
     let message_processor = MessageProcessor {
@@ -137,10 +137,10 @@ fn end_state_after_kill(strategy: Strategy, policy: &Policy, polls: u32) -> EndS
         let stop = Stop::default();
         let run_until_stopped = async move {
             let stopped = async {
-                world.seconds(60 * minutes).await;
+                world.sleep_seconds(60 * minutes).await;
                 stop.request();
             };
-            join(work(world, topology, policy, &stop), stopped).await;
+            join(run_functions(world, topology, policy, &stop), stopped).await;
         };
         world.clock.block_on(KilledFuture { future: Box::pin(run_until_stopped), polls })
     };

@@ -5,17 +5,17 @@ use super::*;
 #[test]
 fn failed_receives_are_reported_and_retried_after_growing_pauses() {
     let world = World::new();
-    world.faults(
+    world.inject_faults(
         SqsAction::ReceiveMessage,
         FaultScope::Request,
         FaultTrigger::Numbers((1..=9).collect()),
         Injection::Throttled,
     );
     let healthy = Mutex::new(Vec::new());
-    world.run(world.recording_function(0), async {
+    world.run_poller(world.recording_function(0), async {
         world.send(&["a"]).await;
         for _ in 0..4 {
-            world.seconds(61).await;
+            world.sleep_seconds(61).await;
             healthy.lock().unwrap().push(world.health.health_report(world.clock.now()).healthy);
         }
     });
@@ -34,21 +34,21 @@ fn failed_receives_are_reported_and_retried_after_growing_pauses() {
         assert!((least..=2.0 * least).contains(pause), "{pause} is not between {least} and twice that");
     }
     assert_eq!(world.seen.bodies().len(), 1, "it arrived eventually");
-    assert_eq!(world.left(), 0);
+    assert_eq!(world.remaining_messages(), 0);
     let healthy = healthy.into_inner().unwrap();
     assert!(!healthy[0] && healthy[3], "{healthy:?}: not while it failed, and again afterwards");
 }
 
 #[test]
-fn a_pause_ends_at_the_stop_and_is_short_again_after_a_success() {
+fn a_stop_ends_the_pause_and_a_success_resets_it() {
     let world = World::new();
-    world.faults(
+    world.inject_faults(
         SqsAction::ReceiveMessage,
         FaultScope::Request,
         FaultTrigger::Numbers(vec![1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12]),
         Injection::LostRequest,
     );
-    let ended = world.run(world.recording_function(0), world.seconds(60));
+    let ended = world.run_poller(world.recording_function(0), world.sleep_seconds(60));
     assert_eq!(ended, 60);
     let events = world.seen.events();
     let Event::ReceiveFailed { pause_seconds, .. } = &events[3].1 else { panic!("{events:?}") };
@@ -58,55 +58,60 @@ fn a_pause_ends_at_the_stop_and_is_short_again_after_a_success() {
 #[test]
 fn messages_in_a_lost_response_are_received_again() {
     let world = World::new();
-    world.faults(
+    world.inject_faults(
         SqsAction::ReceiveMessage,
         FaultScope::Request,
         FaultTrigger::Numbers(vec![1]),
-        Injection::LostAnswer,
+        Injection::LostResponse,
     );
-    world.run(world.recording_function(0), async {
+    world.run_poller(world.recording_function(0), async {
         world.send(&["a"]).await;
-        world.seconds(VISIBILITY_SECONDS + 1).await;
+        world.sleep_seconds(VISIBILITY_SECONDS + 1).await;
     });
-    assert_eq!((world.seen.bodies(), world.left()), (timed_bodies(&[(40, "a")]), 0));
+    assert_eq!((world.seen.bodies(), world.remaining_messages()), (timed_bodies(&[(40, "a")]), 0));
 }
 
 #[test]
 fn a_temporarily_failing_delete_is_retried_entry_by_entry() {
-    for injection in [Injection::Throttled, Injection::Service, Injection::LostRequest, Injection::LostAnswer]
+    for injection in
+        [Injection::Throttled, Injection::Service, Injection::LostRequest, Injection::LostResponse]
     {
         let world = World::new();
-        world.faults(
+        world.inject_faults(
             SqsAction::DeleteMessageBatch,
             FaultScope::Entry,
             FaultTrigger::Numbers(vec![1, 3]),
             injection,
         );
-        world.run(world.recording_function(0), async {
+        world.run_poller(world.recording_function(0), async {
             world.send(&["a", "b", "c"]).await;
-            world.seconds(1).await;
+            world.sleep_seconds(1).await;
         });
         assert_eq!(world.seen.events(), [], "{injection:?}");
-        assert_eq!((world.left(), world.requests(SqsAction::DeleteMessageBatch)), (0, 2), "{injection:?}");
+        assert_eq!(
+            (world.remaining_messages(), world.request_count(SqsAction::DeleteMessageBatch)),
+            (0, 2),
+            "{injection:?}"
+        );
     }
 }
 
 #[test]
 fn an_undeletable_record_is_reported_and_received_again() {
     let world = World::new();
-    world.faults(
+    world.inject_faults(
         SqsAction::DeleteMessageBatch,
         FaultScope::Entry,
         FaultTrigger::Numbers(vec![2]),
         Injection::Sender,
     );
-    world.run(world.recording_function(0), async {
+    world.run_poller(world.recording_function(0), async {
         world.send(&["a", "b"]).await;
-        world.seconds(VISIBILITY_SECONDS + 1).await;
+        world.sleep_seconds(VISIBILITY_SECONDS + 1).await;
     });
     assert!(matches!(&world.seen.events()[..], [(0, Event::NotDeleted { .. })]), "{:?}", world.seen.events());
     let bodies = world.seen.bodies();
     assert_eq!(bodies[..2], timed_bodies(&[(0, "a"), (0, "b")]));
     assert_eq!(bodies[2].0, 40, "{bodies:?}");
-    assert_eq!((bodies.len(), world.left()), (3, 0));
+    assert_eq!((bodies.len(), world.remaining_messages()), (3, 0));
 }

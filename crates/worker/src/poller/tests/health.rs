@@ -3,7 +3,7 @@
 use super::*;
 
 impl World {
-    fn report(&self) -> (bool, u64, usize) {
+    fn health_summary(&self) -> (bool, u64, usize) {
         let report = self.health.health_report(self.clock.now());
         let function = &report.functions[0];
         assert_eq!(report.healthy, function.healthy || self.stop.is_requested());
@@ -11,7 +11,7 @@ impl World {
     }
 
     /// Runs a poller with a time limit of 15 minutes per batch, concurrently with `meanwhile`.
-    fn run_long<F: Function>(&self, function: F, meanwhile: impl Future<Output = ()>) {
+    fn run_with_long_limit<F: Function>(&self, function: F, meanwhile: impl Future<Output = ()>) {
         let mut poller = self.poller(1, function);
         poller.limits.invocation = Duration::from_secs(900);
         let meanwhile = async {
@@ -25,16 +25,20 @@ impl World {
 #[test]
 fn a_poller_is_healthy_during_and_after_a_long_batch() {
     let world = World::new();
-    world.run_long(world.recording_function(200), async {
+    world.run_with_long_limit(world.recording_function(200), async {
         world.send(&["a"]).await;
-        world.seconds(61).await;
-        assert_eq!(world.report(), (true, 61, 1));
-        world.seconds(138).await;
-        assert_eq!(world.report(), (true, 199, 1));
-        world.seconds(16).await;
-        assert_eq!(world.report(), (true, 15, 0), "the batch ended at second 200; a long poll is under way");
+        world.sleep_seconds(61).await;
+        assert_eq!(world.health_summary(), (true, 61, 1));
+        world.sleep_seconds(138).await;
+        assert_eq!(world.health_summary(), (true, 199, 1));
+        world.sleep_seconds(16).await;
+        assert_eq!(
+            world.health_summary(),
+            (true, 15, 0),
+            "the batch ended at second 200; a long poll is under way"
+        );
     });
-    assert_eq!(world.left(), 0);
+    assert_eq!(world.remaining_messages(), 0);
 }
 
 #[test]
@@ -42,7 +46,7 @@ fn a_poller_is_unhealthy_a_minute_after_its_last_poll() {
     for function in ["that ends", "that is broken off"] {
         let world = World::new();
         let later = (2..=100).collect();
-        world.faults(
+        world.inject_faults(
             SqsAction::ReceiveMessage,
             FaultScope::Request,
             FaultTrigger::Numbers(later),
@@ -51,20 +55,20 @@ fn a_poller_is_unhealthy_a_minute_after_its_last_poll() {
         let ends = function == "that ends";
         let function = BatchFunction(|_| async {
             if ends {
-                world.seconds(900).await;
+                world.sleep_seconds(900).await;
             } else {
                 pending::<()>().await;
             }
             Vec::new()
         });
-        world.run_long(function, async {
+        world.run_with_long_limit(function, async {
             world.send(&["a"]).await;
-            world.seconds(899).await;
-            assert_eq!(world.report(), (true, 899, 1));
-            world.seconds(61).await;
-            assert_eq!(world.report(), (true, 60, 0));
-            world.seconds(1).await;
-            assert_eq!(world.report(), (false, 61, 0));
+            world.sleep_seconds(899).await;
+            assert_eq!(world.health_summary(), (true, 899, 1));
+            world.sleep_seconds(61).await;
+            assert_eq!(world.health_summary(), (true, 60, 0));
+            world.sleep_seconds(1).await;
+            assert_eq!(world.health_summary(), (false, 61, 0));
         });
     }
 }
@@ -72,11 +76,11 @@ fn a_poller_is_unhealthy_a_minute_after_its_last_poll() {
 #[test]
 fn an_idle_poller_is_healthy() {
     let world = World::new();
-    world.run(world.recording_function(0), async {
+    world.run_poller(world.recording_function(0), async {
         world.clock.sleep(Duration::from_millis(500)).await;
         for second in 0..200 {
-            assert_eq!(world.report(), (true, second % 20, 0), "second {second}");
-            world.seconds(1).await;
+            assert_eq!(world.health_summary(), (true, second % 20, 0), "second {second}");
+            world.sleep_seconds(1).await;
         }
     });
 }

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use redeliver_tests::settings::{
-    PATIENCE, free_address, target_dir, tested_program, venv_file, workspace_root,
+    PATIENCE, debug_binary, free_address, target_dir, venv_file, workspace_root,
 };
 use redeliver_tests::sqs::REGION;
 use redeliver_tests::topology::TestTopology;
@@ -246,7 +246,7 @@ async fn an_open_page_keeps_its_input_and_reconnects_to_a_new_console() {
         &["--queue", &topology.final_dlq.url, "--to", &topology.source.url, "--port", &port],
     );
     let words = command.as_std().get_args().map(|word| word.to_str().unwrap());
-    let command: Vec<_> = [tested_program("redeliver").to_str().unwrap().to_owned()]
+    let command: Vec<_> = [debug_binary("redeliver").to_str().unwrap().to_owned()]
         .into_iter()
         .chain(words.map(str::to_owned))
         .collect();
@@ -322,7 +322,7 @@ async fn the_opened_browser_signs_in_without_a_token_in_its_arguments() {
 }
 
 #[tokio::test]
-async fn one_edit_fixes_a_cause_and_a_deletion_is_restored_once() {
+async fn one_edit_fixes_a_cause_and_deleted_messages_are_restored_once() {
     let topology = console_topology().await;
     fill_dlq(&topology, &(0..40).collect::<Vec<_>>()).await;
     let console = RunningConsole::start(&topology, &new_folder(), &[]).await;

@@ -11,7 +11,7 @@ use redeliver_tests::strangers::{copy_files, new_folder};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::{boto3_script, queue_url, run_boto3, template};
+use super::{queue_url, run_boto3, run_boto3_script, template};
 
 /// A function's name, runtime and handler, and its language's error message for an order without `cents`.
 const FUNCTIONS: [(&str, &str, &str, &str); 2] = [
@@ -39,11 +39,12 @@ const BODIES: [&str; 4] = [
 #[tokio::test]
 async fn functions_that_read_existing_queues_get_redeliver_from_the_template() {
     let cloud = Cloud::start_empty();
-    first_night(&cloud, &["bucket", "artifacts"]).await;
+    run_first_night_script(&cloud, &["bucket", "artifacts"]).await;
     for (name, runtime, handler, bug_error) in FUNCTIONS {
         let package = package_function(name);
         let package = package.path().to_str().unwrap();
-        let found = first_night(&cloud, &["prepare", name, runtime, handler, package]).await.concat();
+        let found =
+            run_first_night_script(&cloud, &["prepare", name, runtime, handler, package]).await.concat();
         let found: Value = serde_json::from_str(&found).unwrap();
 
         let prefix = format!("{name}-retries");
@@ -62,8 +63,8 @@ async fn functions_that_read_existing_queues_get_redeliver_from_the_template() {
         parameters["ReadsQueue"] = "true".into();
         template::deploy_template(&cloud, &prefix, "own-function-", &account, &parameters).await;
 
-        assert_eq!(first_night(&cloud, &["mappings", name]).await, [format!("Enabled {name}")]);
-        let outputs = boto3_script(&cloud, "boto3_account.py", &["outputs", &prefix], &[]).await.concat();
+        assert_eq!(run_first_night_script(&cloud, &["mappings", name]).await, [format!("Enabled {name}")]);
+        let outputs = run_boto3_script(&cloud, "boto3_account.py", &["outputs", &prefix], &[]).await.concat();
         let outputs: Outputs = serde_json::from_str(&outputs).unwrap();
         let source = found["url"].as_str().unwrap();
         assert_three_of_four_orders_die(&cloud, source, queue_url(&outputs, "FinalDlqUrl"), bug_error).await;
@@ -143,6 +144,6 @@ fn package_function(name: &str) -> tempfile::TempDir {
     package
 }
 
-async fn first_night(cloud: &Cloud, arguments: &[&str]) -> Vec<String> {
-    boto3_script(cloud, "boto3_first_night.py", arguments, &[]).await
+async fn run_first_night_script(cloud: &Cloud, arguments: &[&str]) -> Vec<String> {
+    run_boto3_script(cloud, "boto3_first_night.py", arguments, &[]).await
 }

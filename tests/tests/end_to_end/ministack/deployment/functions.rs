@@ -10,7 +10,7 @@ const APP: &str = "test/functions-app.ts";
 const LANGUAGES: [&str; 2] = ["Node", "Python"];
 
 #[tokio::test]
-async fn a_deployed_own_function_hands_off_failures() {
+async fn a_users_deployed_function_hands_off_failures() {
     let cloud = Cloud::start().await.unwrap();
     let outputs = cloud.deploy_app_stack(APP, &local_context()).await.unwrap();
 

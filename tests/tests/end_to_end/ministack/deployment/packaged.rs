@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use redeliver_tests::deployment::Cloud;
 use redeliver_tests::http_target::{HttpTargetServer, Reply};
-use redeliver_tests::settings::{target_dir, tested_program, workspace_root};
+use redeliver_tests::settings::{debug_binary, target_dir, workspace_root};
 use redeliver_tests::strangers::{code_blocks, new_folder, packed_file};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -179,7 +179,7 @@ async fn assert_package_deploys(prefix: &str, app: App) {
 
 /// Finds the deployment by the outputs that the construct adds.
 async fn assert_found_by_stack(cloud: &Cloud, stack: &str) {
-    let mut status = Command::new(tested_program("redeliver"));
+    let mut status = Command::new(debug_binary("redeliver"));
     status.args(["status", "--stack", stack, "--format", "json"]).env_clear().envs(cloud.client_variables());
     run_command(&mut status).await;
 }
@@ -196,7 +196,7 @@ async fn assert_existing_queue_setter(app: &App) {
     );
 }
 
-async fn assert_error_remedy(app: &App) {
+async fn assert_errors_name_the_remedy(app: &App) {
     let made = app.synthesize(&context("orders", "https://orders.example.com/hook", OTHER)).await;
     assert!(!made.succeeded);
     let sentence = format!(
@@ -247,7 +247,7 @@ async fn a_typescript_app_deploys_the_construct_from_npm() {
     let functions = app.folder.path().join("node_modules/@redeliver/cdk/functions");
     let bootstrap = functions.join(ARCHITECTURE.replace('-', "_")).join("message-processor/bootstrap");
     fs::set_permissions(&bootstrap, fs::Permissions::from_mode(0o600)).unwrap();
-    assert_error_remedy(&app).await;
+    assert_errors_name_the_remedy(&app).await;
     assert_existing_queue_setter(&app).await;
     assert_documented_app_synthesizes(&app).await;
     assert_package_deploys("npm", app).await;
@@ -256,6 +256,6 @@ async fn a_typescript_app_deploys_the_construct_from_npm() {
 #[tokio::test]
 async fn a_python_app_deploys_the_construct_from_pip() {
     let app = App::in_python().await;
-    assert_error_remedy(&app).await;
+    assert_errors_name_the_remedy(&app).await;
     assert_package_deploys("pip", app).await;
 }

@@ -8,7 +8,7 @@ use redeliver_tests::settings::PATIENCE;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use super::{boto3_script, queue_url, run_boto3};
+use super::{queue_url, run_boto3, run_boto3_script};
 
 const APP: &str = "examples/producers-app.ts";
 
@@ -33,12 +33,12 @@ async fn messages_from_aws_services_are_retried_unchanged() {
 /// Returns the idempotency key and the body of a message for which the target was called twice.
 async fn retried_call(target: &HttpTargetServer, text: &str) -> (String, String) {
     let both = async {
-        while target.requests_with(text).len() < 2 {
+        while target.requests_containing(text).len() < 2 {
             sleep(Duration::from_millis(50)).await;
         }
     };
     let came = timeout(PATIENCE, both).await;
-    let requests = target.requests_with(text);
+    let requests = target.requests_containing(text);
     assert!(came.is_ok(), "{text}: {requests:?}");
     let [first, second] = &requests[..] else { panic!("{text}: {requests:?}") };
     let header = |request: &TargetRequest, name: &str| request.headers[name].to_str().unwrap().to_owned();
@@ -54,7 +54,7 @@ fn parse_json(body: &str) -> Value {
 }
 
 async fn run_producer(cloud: &Cloud, arguments: &[&str]) -> Vec<String> {
-    boto3_script(cloud, "boto3_produce.py", arguments, &[]).await
+    run_boto3_script(cloud, "boto3_produce.py", arguments, &[]).await
 }
 
 async fn check_event_bridge(cloud: &Cloud, target: &HttpTargetServer) {

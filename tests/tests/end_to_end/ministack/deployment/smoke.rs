@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use redeliver_tests::deployment::Cloud;
-use redeliver_tests::settings::{target_dir, tested_program};
+use redeliver_tests::settings::{debug_binary, target_dir};
 use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -15,7 +15,7 @@ use super::run_boto3;
 #[tokio::test]
 async fn the_smoke_test_passes_on_an_emulator_and_lists_its_gaps() {
     let prefix = "smoke-in-tests";
-    let mut smoke = Command::new(tested_program("smoke"));
+    let mut smoke = Command::new(debug_binary("smoke"));
     smoke.args(["--emulator", "--yes", "--prefix", prefix]).kill_on_drop(true);
     let run = smoke.output().await.unwrap();
     let reported = String::from_utf8_lossy(&run.stderr);
@@ -51,7 +51,7 @@ async fn the_smoke_test_passes_on_an_emulator_and_lists_its_gaps() {
 
 #[tokio::test]
 async fn the_smoke_test_creates_nothing_without_consent() {
-    let mut smoke = Command::new(tested_program("smoke"));
+    let mut smoke = Command::new(debug_binary("smoke"));
     smoke.args(["--emulator", "--prefix", "smoke-unconfirmed"]).stdin(Stdio::null()).kill_on_drop(true);
     let run = smoke.output().await.unwrap();
     assert_eq!(run.status.code(), Some(1));
@@ -107,7 +107,7 @@ fn command_with_profile(cloud: &Cloud, prefix: &str) -> Command {
         "[profile smoke]\nregion = {REGION}\naws_access_key_id = test\naws_secret_access_key = test\n"
     );
     std::fs::write(&config, profile).unwrap();
-    let mut smoke = Command::new(tested_program("smoke"));
+    let mut smoke = Command::new(debug_binary("smoke"));
     smoke.args(["--profile", "smoke", "--yes", "--prefix", prefix]).kill_on_drop(true);
     smoke.env("AWS_CONFIG_FILE", config);
     smoke.envs(["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"].map(|name| (name, cloud.endpoint_url())));

@@ -8,8 +8,8 @@ use redeliver_tests::deployment::{Cloud, Outputs, local_context};
 use redeliver_tests::http_target::{HttpTargetServer, Reply};
 use serde_json::{Value, json};
 
-use super::{boto3_script, id, queue_url, run_boto3, summarize_record, test_message};
-use crate::ministack::calls_of_group;
+use super::{id, queue_url, run_boto3, run_boto3_script, summarize_record, test_message};
+use crate::ministack::called_messages_in_group;
 
 const APP: &str = "test/strategies-app.ts";
 
@@ -113,7 +113,8 @@ async fn assert_groups_keep_order(cloud: &Cloud, outputs: &Outputs, target: &Htt
     // The first message of its group is hidden, and the second waits behind it.
     run_boto3(cloud, &["wait-for", source, "ApproximateNumberOfMessages", "1"], &[]).await;
     run_boto3(cloud, &["wait-for", source, "ApproximateNumberOfMessagesNotVisible", "1"], &[]).await;
-    let calls = ["waits", "recovers", "refused", "fails"].map(|group| calls_of_group(target, group));
+    let calls =
+        ["waits", "recovers", "refused", "fails"].map(|group| called_messages_in_group(target, group));
     let expected = [vec![11], vec![21, 22, 22, 22, 23, 24], vec![31, 32], vec![41, 42, 42, 42, 43]];
     assert_eq!(calls, expected, "in the order of each group");
     let ends: Vec<_> = records.iter().map(|(id, error_type, _)| (id.as_str(), error_type.as_str())).collect();
@@ -134,7 +135,7 @@ async fn assert_invocations_settle(cloud: &Cloud, outputs: &Outputs) {
     run_boto3(cloud, &["send", queue_url(outputs, "InvokesRetryUrl")], &records).await;
     // The emulator's own record has no timestamp, so the test can show only that it arrives.
     let never = json!({ "id": "never", "succeeds_at": 9 }).to_string();
-    boto3_script(cloud, "boto3_invoke.py", &["orders"], &[never]).await;
+    run_boto3_script(cloud, "boto3_invoke.py", &["orders"], &[never]).await;
 
     let done = run_boto3(cloud, &["receive", queue_url(outputs, "DoneUrl"), "1"], &[]).await;
     let done: Value = serde_json::from_str(&done[0]).unwrap();

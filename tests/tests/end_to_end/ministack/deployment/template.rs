@@ -10,17 +10,17 @@ use redeliver_tests::topology::QUICK_POLICY;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::{boto3_script, id, queue_url, run_boto3, summarize_record, test_message};
-use crate::ministack::calls_of_group;
+use super::{id, queue_url, run_boto3, run_boto3_script, summarize_record, test_message};
+use crate::ministack::called_messages_in_group;
 
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86-64" };
 
 #[tokio::test]
-async fn sam_deploys_each_variant_of_the_templates() {
+async fn sam_deploys_each_template_variant() {
     let http = HttpTargetServer::start().await;
     let cloud = Cloud::start_empty();
     let account: Value =
-        serde_json::from_str(&self::account_call(&cloud, &["prepare"]).await.concat()).unwrap();
+        serde_json::from_str(&self::run_account_script(&cloud, &["prepare"]).await.concat()).unwrap();
 
     let url = json!({
         "Prefix": "orders",
@@ -50,7 +50,8 @@ async fn sam_deploys_each_variant_of_the_templates() {
 
     http.script_replies(&id(2), [Reply::Status(500), Reply::Status(422)]);
     let sent = [1, 2].map(|number| test_message(number, &json!({})));
-    let (dead, error_type, details, attempt) = dead_letter(&cloud, "orders-stack", &[], &sent).await;
+    let (dead, error_type, details, attempt) =
+        send_and_await_dead_letter(&cloud, "orders-stack", &[], &sent).await;
     assert_eq!((dead, error_type, attempt), (id(2), "NON_RETRYABLE_ERROR".to_owned(), json!(1)));
     assert!(details.starts_with("HttpStatus.422: "), "{details}");
     let calls = http.requests_for(&id(2));
@@ -58,7 +59,8 @@ async fn sam_deploys_each_variant_of_the_templates() {
     assert_eq!(calls[1].headers["x-api-key"], "a key of the account");
 
     let sent = [test_message(3, &json!({})), test_message(4, &json!({ "fails": true }))];
-    let (dead, error_type, details, attempt) = dead_letter(&cloud, "invoices-stack", &[], &sent).await;
+    let (dead, error_type, details, attempt) =
+        send_and_await_dead_letter(&cloud, "invoices-stack", &[], &sent).await;
     assert_eq!((dead, error_type, attempt), (id(4), "RETRY_ATTEMPT_EXCEEDED".to_owned(), json!(2)));
     // The emulator has its own error type for a function's exceptions.
     assert!(details.starts_with("Max retry attempts 2 exceeded; last error "), "{details}");
@@ -67,10 +69,11 @@ async fn sam_deploys_each_variant_of_the_templates() {
     http.script_replies(&id(5), [Reply::Status(409)]);
     http.script_replies(&id(6), [Reply::Status(422)]);
     let sent = [5, 6].map(|number| test_message(number, &json!({ "group": "one" })));
-    let (dead, error_type, details, _) = dead_letter(&cloud, "payments-stack", &["one"], &sent).await;
+    let (dead, error_type, details, _) =
+        send_and_await_dead_letter(&cloud, "payments-stack", &["one"], &sent).await;
     assert_eq!((dead, error_type), (id(6), "NON_RETRYABLE_ERROR".to_owned()));
     assert!(details.starts_with("HttpStatus.422: "), "{details}");
-    assert_eq!(calls_of_group(&http, "one"), [5, 5, 6]);
+    assert_eq!(called_messages_in_group(&http, "one"), [5, 5, 6]);
 
     let topic = &account["topic"];
     for prefix in ["orders-", "payments-"] {
@@ -107,26 +110,26 @@ pub(super) async fn deploy_template(
 }
 
 /// Sends messages to a stack, optionally in a group, and waits for the one that becomes a dead letter.
-async fn dead_letter(
+async fn send_and_await_dead_letter(
     cloud: &Cloud,
     stack: &str,
     group: &[&str],
     messages: &[String],
 ) -> (String, String, String, Value) {
     let outputs: Outputs =
-        serde_json::from_str(&account_call(cloud, &["outputs", stack]).await.concat()).unwrap();
+        serde_json::from_str(&run_account_script(cloud, &["outputs", stack]).await.concat()).unwrap();
     run_boto3(cloud, &[&["send", queue_url(&outputs, "SourceQueueUrl")], group].concat(), messages).await;
     summarize_record(&run_boto3(cloud, &["receive", queue_url(&outputs, "FinalDlqUrl"), "1"], &[]).await[0])
 }
 
 /// Returns the actions that a stack's alarms take when they fire and when they clear, without duplicates.
 async fn alarm_actions(cloud: &Cloud, prefix: &str) -> Vec<String> {
-    let mut actions = account_call(cloud, &["alarms", prefix]).await;
+    let mut actions = run_account_script(cloud, &["alarms", prefix]).await;
     actions.sort();
     actions.dedup();
     actions
 }
 
-async fn account_call(cloud: &Cloud, arguments: &[&str]) -> Vec<String> {
-    boto3_script(cloud, "boto3_account.py", arguments, &[]).await
+async fn run_account_script(cloud: &Cloud, arguments: &[&str]) -> Vec<String> {
+    run_boto3_script(cloud, "boto3_account.py", arguments, &[]).await
 }

@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use redeliver_tests::http_target::{HttpTargetServer, Reply};
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::{PATIENCE, tested_program};
+use redeliver_tests::settings::{PATIENCE, debug_binary};
 use redeliver_tests::sqs::{REGION, unique_name};
 use tokio::process::Command;
 
@@ -12,7 +12,7 @@ use super::*;
 
 /// Runs the program and returns the standard output and the standard error.
 async fn run_redeliver(arguments: &[&str]) -> (String, String) {
-    let mut command = Command::new(tested_program("redeliver"));
+    let mut command = Command::new(debug_binary("redeliver"));
     command
         .args(arguments)
         .env_clear()
@@ -26,7 +26,7 @@ async fn run_redeliver(arguments: &[&str]) -> (String, String) {
     (stdout, stderr)
 }
 
-fn file(lines: &[String]) -> String {
+fn write_message_file(lines: &[String]) -> String {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique_name("secret-lines"));
     let _of_an_earlier_run = std::fs::remove_file(path.with_extension("sent"));
     std::fs::write(&path, lines.join("\n")).unwrap();
@@ -47,7 +47,7 @@ fn lines() -> Vec<String> {
 
 #[tokio::test]
 async fn local_and_check_print_no_values() {
-    let (messages, target) = (file(&lines()), HttpTargetServer::start().await);
+    let (messages, target) = (write_message_file(&lines()), HttpTargetServer::start().await);
     target.script_replies(&id(1), [Reply::Status(500); 9]);
     let url = format!("{}?key={QUERY}", target.url());
     for arguments in [
@@ -77,7 +77,7 @@ async fn local_and_check_print_no_values() {
 #[tokio::test]
 async fn send_and_redrive_print_no_values() {
     let (topology, endpoint) = (new_topology().await, Ministack::shared().endpoint_url());
-    let messages = file(&lines());
+    let messages = write_message_file(&lines());
     let (stdout, stderr) = run_redeliver(&[
         "send",
         &messages,
@@ -118,16 +118,16 @@ async fn send_and_redrive_print_no_values() {
 }
 
 #[tokio::test]
-async fn an_unresponsive_aws_is_reported_without_credentials() {
+async fn an_unreachable_aws_endpoint_is_reported_without_credentials() {
     let unused_endpoint = "http://127.0.0.1:9";
-    let (queue, messages) = (format!("{unused_endpoint}/000000000000/q"), file(&lines()[..1]));
+    let (queue, messages) = (format!("{unused_endpoint}/000000000000/q"), write_message_file(&lines()[..1]));
     for arguments in [
         &["audit", "--queue", &queue][..],
         &["redrive", "--queue", &queue, "--to", &queue],
         &["send", &messages, "--apply", "--queue", &queue],
         &["status", "--stack", "no-such-stack"],
     ] {
-        let mut command = Command::new(tested_program("redeliver"));
+        let mut command = Command::new(debug_binary("redeliver"));
         command.args(arguments).env_clear().envs(verbose_variables()).env("AWS_REGION", REGION);
         command.env("AWS_ENDPOINT_URL", unused_endpoint).env("AWS_MAX_ATTEMPTS", "1").stdin(Stdio::null());
         let output = command.output().await.unwrap();

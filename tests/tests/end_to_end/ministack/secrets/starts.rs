@@ -78,7 +78,7 @@ async fn wrong_settings_are_named_without_their_values() {
 }
 
 #[tokio::test]
-async fn an_unusable_secret_is_refused_without_its_text() {
+async fn an_unusable_secret_is_reported_without_its_text() {
     let text = |secret: Value| (200, json!({ "SecretString": secret.to_string() }));
     for (answer, reason) in [
         (text(json!(HEADER)), "is not a JSON object"),

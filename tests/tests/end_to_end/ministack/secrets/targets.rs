@@ -37,7 +37,7 @@ fn data_schema() -> String {
 }
 
 #[tokio::test]
-async fn secrets_of_an_http_target_stay_out_of_logs() {
+async fn http_target_secrets_stay_out_of_logs() {
     let (topology, target, tap) = (new_topology().await, HttpTargetServer::start().await, start_tap().await);
     let secret = json!({ "Authorization": format!("Bearer {HEADER}"), "X-Api-Key": HEADER }).to_string();
     let aws = FakeAws::with_secret(&secret).await;
@@ -90,7 +90,7 @@ async fn secrets_of_an_http_target_stay_out_of_logs() {
 }
 
 #[tokio::test]
-async fn secrets_of_a_lambda_target_stay_out_of_logs() {
+async fn lambda_target_secrets_stay_out_of_logs() {
     let (topology, tap) = (new_topology().await, start_tap().await);
     let aws = FakeAws::start((500, json!({})), LAMBDA_LOG).await;
     let error = FakeInvocation::FunctionError(ERROR_TYPE, ERROR_TEXT);
@@ -124,7 +124,7 @@ async fn secrets_of_a_lambda_target_stay_out_of_logs() {
 }
 
 #[tokio::test]
-async fn secrets_of_a_rust_handler_stay_out_of_logs() {
+async fn rust_handler_secrets_stay_out_of_logs() {
     let (topology, tap, journal) = (new_topology().await, start_tap().await, new_journal());
     let scripts = [
         json!(["ok"]),
@@ -163,7 +163,7 @@ async fn secrets_stay_out_of_logs_while_sqs_fails() {
     while running.processor.invocations().is_empty() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    tap.end_faults();
+    tap.stop_faults();
     topology.wait_until_settled(&running).await;
 
     let log = running.full_log();

@@ -151,7 +151,7 @@ async fn the_image_processes_queues_until_sigterm() {
     let processed = r#"redeliver_processed_total{function="message-processor"} 2"#;
     assert!(metrics.lines().any(|line| line == processed), "{metrics}");
     working.signal("TERM", "stopping").await;
-    let (code, events) = working.end().await;
+    let (code, events) = working.wait_for_exit().await;
 
     assert_eq!(code, Some(0));
     assert_eq!([0, 1, 2].map(|n| target.requests_for(&id(n)).len()), [1, 1, 2]);
@@ -182,7 +182,7 @@ async fn the_image_trusts_targets_certified_by_its_bundled_authorities() {
         topology.send_batch([test_message(0, &json!({}))]).await;
         wait_until_settled(&topology).await;
         working.signal("TERM", "stopping").await;
-        let (code, events) = working.end().await;
+        let (code, events) = working.wait_for_exit().await;
 
         assert_eq!((code, target.requests()), (Some(0), calls), "{events:?}");
         let records = final_records(&topology).await;
@@ -198,7 +198,7 @@ async fn the_image_trusts_targets_certified_by_its_bundled_authorities() {
 }
 
 #[tokio::test]
-async fn every_certificate_file_in_the_image_is_a_certificate() {
+async fn every_entry_in_the_images_certificate_file_is_a_certificate() {
     let image = UnpackedImage::unpack().await;
     let mut store = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(image.path(AUTHORITIES)).unwrap() {

@@ -109,7 +109,7 @@ async fn assert_container_runs(container: Container) {
         let names = report["functions"].as_array().unwrap().iter().map(|one| one["function"].clone());
         functions.extend(names);
         one.signal("TERM", "stopping").await;
-        assert_eq!(one.end().await.0, Some(0));
+        assert_eq!(one.wait_for_exit().await.0, Some(0));
     }
     assert_eq!(functions, ALL.map(|name| json!(format!("orders-{name}"))));
     assert_eq!(target.requests_for(&id(0)).len(), 1);

@@ -4,8 +4,10 @@ use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use redeliver_tests::sqs::{TestQueue, unique_name};
 
 use super::*;
-use crate::ministack::calls_of_group;
-use crate::ministack::redrive::{journal, redrive, redrive_from, report};
+use crate::ministack::called_messages_in_group;
+use crate::ministack::redrive::{
+    new_journal_path, redrive_command, redrive_command_from, run_and_parse_report,
+};
 
 /// Returns the topology with a FIFO source queue, and the DLQ of that queue.
 async fn fifo_topology() -> (TestTopology, TestQueue) {
@@ -57,8 +59,8 @@ async fn groups_keep_their_order_through_failures_and_a_killed_process() {
         send(&topology, "c", 10..14).await;
         let mut killed = RunningWorker::start(ordered_command(&topology, &source_dlq, &target, batch)).await;
         let give_up = Instant::now() + PATIENCE;
-        while !calls_of_group(&target, "c").starts_with(&[10, 11]) {
-            assert!(Instant::now() < give_up, "{batch}: {:?}", calls_of_group(&target, "c"));
+        while !called_messages_in_group(&target, "c").starts_with(&[10, 11]) {
+            assert!(Instant::now() < give_up, "{batch}: {:?}", called_messages_in_group(&target, "c"));
             sleep(Duration::from_millis(20)).await;
         }
         killed.process.kill().await.unwrap();
@@ -66,9 +68,9 @@ async fn groups_keep_their_order_through_failures_and_a_killed_process() {
         let mut working = RunningWorker::start(ordered_command(&topology, &source_dlq, &target, batch)).await;
         wait_until_settled(&topology).await;
         working.signal("TERM", "stopping").await;
-        assert_eq!(working.end().await.0, Some(0));
+        assert_eq!(working.wait_for_exit().await.0, Some(0));
         for (group, numbers) in [("a", 0..4), ("b", 5..9), ("c", 10..14)] {
-            let (called, mut first) = (calls_of_group(&target, group), Vec::new());
+            let (called, mut first) = (called_messages_in_group(&target, group), Vec::new());
             called.iter().for_each(|n| {
                 if !first.contains(n) {
                     first.push(*n)
@@ -77,7 +79,7 @@ async fn groups_keep_their_order_through_failures_and_a_killed_process() {
             assert_eq!(first, Vec::from_iter(numbers), "{batch}: {called:?}");
         }
         // One more call if the process was killed after the response.
-        let failing = calls_of_group(&target, "a").iter().filter(|n| **n == 1).count();
+        let failing = called_messages_in_group(&target, "a").iter().filter(|n| **n == 1).count();
         assert!((3..=4).contains(&failing), "{batch}: {failing}");
         let records = final_records(&topology).await;
         let end = |record: &AnnotatedRecord| {
@@ -94,7 +96,7 @@ async fn groups_keep_their_order_through_failures_and_a_killed_process() {
 }
 
 #[tokio::test]
-async fn a_message_that_sqs_moved_is_explained_from_the_fifo_dlq() {
+async fn a_message_that_sqs_moved_to_the_fifo_dlq_is_annotated() {
     let ((mut topology, source_dlq), target) = (fifo_topology().await, HttpTargetServer::start().await);
     let command = ordered_command(&topology, &source_dlq, &target, "1");
     // As if SQS had moved the messages there.
@@ -103,7 +105,7 @@ async fn a_message_that_sqs_moved_is_explained_from_the_fifo_dlq() {
     let mut working = RunningWorker::start(command).await;
     wait_until_settled(&topology).await;
     working.signal("TERM", "stopping").await;
-    assert_eq!(working.end().await.0, Some(0));
+    assert_eq!(working.wait_for_exit().await.0, Some(0));
     let records = final_records(&topology).await;
     let ends: Vec<_> = records.iter().map(|record| record.error_type.as_str()).collect();
     assert_eq!(ends, ["ORCHESTRATION_FAILED"; 2]);
@@ -116,47 +118,48 @@ async fn a_redriven_message_goes_to_the_end_of_its_group_once() {
     send(&topology, "a", 0..3).await;
     let mut working = RunningWorker::start(ordered_command(&topology, &source_dlq, &target, "1")).await;
     wait_until_settled(&topology).await;
-    assert_eq!(calls_of_group(&target, "a"), [0, 1, 2]);
-    let dead = journal();
-    let mut audit = Command::new(tested_program("redeliver"));
+    assert_eq!(called_messages_in_group(&target, "a"), [0, 1, 2]);
+    let dead = new_journal_path();
+    let mut audit = Command::new(debug_binary("redeliver"));
     audit.args(["audit", "--queue", &topology.final_dlq.url, "--save"]).arg(&dead).env_clear();
     audit.args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
     assert_eq!(audit.output().await.unwrap().status.code(), Some(3), "it has a dead letter");
 
-    let output = redrive(&topology, &journal(), &[]).output().await.unwrap();
+    let output = redrive_command(&topology, &new_journal_path(), &[]).output().await.unwrap();
     let output_text = String::from_utf8(output.stderr).unwrap();
     let planned: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output_text}"));
     assert_eq!((output.status.code(), &planned["planned"]), (Some(0), &json!(1)), "{output_text}");
     let remark = "the source queue is a FIFO queue: each dead letter goes to the end of its group, behind messages that \
                   were sent later; ";
     assert!(output_text.contains(remark), "{output_text}");
-    assert_eq!(calls_of_group(&target, "a"), [0, 1, 2], "not sent yet");
+    assert_eq!(called_messages_in_group(&target, "a"), [0, 1, 2], "not sent yet");
 
     // The redriven message goes behind one that fails again and again.
     target.script_replies(&id(3), [Reply::Status(409); 3]);
     send(&topology, "a", 3..5).await;
-    let (first, apply) = (journal(), ["--apply", "--watch", "0s"]);
-    let (code, done) = report(redrive(&topology, &first, &apply)).await;
+    let (first, apply) = (new_journal_path(), ["--apply", "--watch", "0s"]);
+    let (code, done) = run_and_parse_report(redrive_command(&topology, &first, &apply)).await;
     assert_eq!((code, &done["sent"]), (Some(0), &json!(1)), "{done}");
     wait_until_settled(&topology).await;
     let called = [0, 1, 2, 3, 3, 3, 3, 4, 1];
-    assert_eq!(calls_of_group(&target, "a"), called);
+    assert_eq!(called_messages_in_group(&target, "a"), called);
 
-    let (code, done) = report(redrive(&topology, &first, &apply)).await;
+    let (code, done) = run_and_parse_report(redrive_command(&topology, &first, &apply)).await;
     assert_eq!((code, &done["sent"]), (Some(0), &json!(0)), "{done}");
     // Without its journal, the same dead letter is sent again.
-    let again = redrive_from(&[dead.to_str().unwrap()], &topology.source.url, &journal(), &apply);
-    let (code, done) = report(again).await;
+    let again =
+        redrive_command_from(&[dead.to_str().unwrap()], &topology.source.url, &new_journal_path(), &apply);
+    let (code, done) = run_and_parse_report(again).await;
     assert_eq!((code, &done["sent"]), (Some(0), &json!(1)), "{done}");
     wait_until_settled(&topology).await;
-    assert_eq!(calls_of_group(&target, "a"), called, "no copy");
+    assert_eq!(called_messages_in_group(&target, "a"), called, "no copy");
     working.signal("TERM", "stopping").await;
-    assert_eq!(working.end().await.0, Some(0));
+    assert_eq!(working.wait_for_exit().await.0, Some(0));
 }
 
 /// Runs `redeliver unblock` on these queues.
 async fn unblock(blocked: &TestQueue, source: &TestQueue, arguments: &[&str]) -> (Option<i32>, Value) {
-    let mut command = Command::new(tested_program("redeliver"));
+    let mut command = Command::new(debug_binary("redeliver"));
     command.arg("unblock").args(arguments).args(["--queue", &blocked.url, "--source", &source.url]);
     command.args([
         "--endpoint-url",
@@ -166,13 +169,13 @@ async fn unblock(blocked: &TestQueue, source: &TestQueue, arguments: &[&str]) ->
         "--format",
         "json",
     ]);
-    report(command).await
+    run_and_parse_report(command).await
 }
 
 async fn wait_for_calls(target: &HttpTargetServer, group: &str, calls: &[u32]) {
     let give_up = Instant::now() + PATIENCE;
-    while calls_of_group(target, group) != calls {
-        assert!(Instant::now() < give_up, "{:?}, not {calls:?}", calls_of_group(target, group));
+    while called_messages_in_group(target, group) != calls {
+        assert!(Instant::now() < give_up, "{:?}, not {calls:?}", called_messages_in_group(target, group));
         sleep(Duration::from_millis(20)).await;
     }
 }
@@ -219,12 +222,16 @@ async fn blocked_groups_wait_until_a_person_decides() {
         [json!("b"), json!("NON_RETRYABLE_ERROR"), json!(id(6)), json!(0)],
     ];
     assert_eq!(reported, expected);
-    assert_eq!((calls_of_group(&target, "a").len(), calls_of_group(&target, "b").len()), (3, 2), "they wait");
+    assert_eq!(
+        (called_messages_in_group(&target, "a").len(), called_messages_in_group(&target, "b").len()),
+        (3, 2),
+        "they wait"
+    );
 
     let (code, retried) = unblock(&blocked, &topology.source, &["a", "--retry", "--apply"]).await;
     assert_eq!((code, &retried["groups"][0]["unblocked"]), (Some(0), &json!(true)), "{retried}");
     wait_for_calls(&target, "a", &[0, 1, 1, 1, 2]).await;
-    let backup = journal().with_extension("jsonl");
+    let backup = new_journal_path().with_extension("jsonl");
     let take_out = ["b", "--backup", backup.to_str().unwrap(), "--apply"];
     let (code, released) = unblock(&blocked, &topology.source, &take_out).await;
     assert_eq!((code, &released["groups"][0]["unblocked"]), (Some(0), &json!(true)), "{released}");
@@ -232,7 +239,7 @@ async fn blocked_groups_wait_until_a_person_decides() {
     let (code, none) = unblock(&blocked, &topology.source, &[]).await;
     assert_eq!((code, &none["groups"]), (Some(0), &json!([])));
 
-    let mut sends = Command::new(tested_program("redeliver"));
+    let mut sends = Command::new(debug_binary("redeliver"));
     sends
         .args(["send", "--backup"])
         .arg(&backup)
@@ -244,6 +251,6 @@ async fn blocked_groups_wait_until_a_person_decides() {
     wait_for_calls(&target, "b", &[5, 6, 7, 6]).await;
     wait_until_settled(&topology).await;
     working.signal("TERM", "stopping").await;
-    assert_eq!(working.end().await.0, Some(0));
+    assert_eq!(working.wait_for_exit().await.0, Some(0));
     assert!(final_records(&topology).await.is_empty());
 }

@@ -40,7 +40,7 @@ async fn a_message_that_fails_once_can_be_followed_through_its_traces() {
     }
     wait_until_settled(&topology).await;
     working.signal("TERM", "stopping").await;
-    let (code, lines) = working.end().await;
+    let (code, lines) = working.wait_for_exit().await;
     assert_eq!(code, Some(0));
 
     let spans = receiver.received_spans();
@@ -94,7 +94,7 @@ async fn a_collector_that_never_answers_costs_no_message_and_the_process_ends() 
     topology.send_batch([test_message(1, &json!({}))]).await;
     wait_until_settled(&topology).await;
     working.signal("TERM", "stopping").await;
-    let (code, events) = working.end().await;
+    let (code, events) = working.wait_for_exit().await;
     assert_eq!(code, Some(0));
     assert_eq!(events.iter().filter(|line| line["event"] == "processed").count(), 2, "{events:?}");
 }

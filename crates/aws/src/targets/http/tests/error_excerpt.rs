@@ -11,7 +11,11 @@ fn excerpt() -> Option<ErrorExcerpt> {
 
 #[tokio::test]
 async fn an_error_response_is_recorded_with_the_selected_values() {
-    let server = Loopback::start([Answer::kept(422, &[], PROBLEM), Answer::kept(200, &[], PROBLEM)]).await;
+    let server = Loopback::start([
+        ScriptedResponse::keep_alive(422, &[], PROBLEM),
+        ScriptedResponse::keep_alive(200, &[], PROBLEM),
+    ])
+    .await;
     let target = target(server.url(), LONG).with_error_excerpt(excerpt());
     let error = target.handle(&message("{}")).await.unwrap_err();
     let details =
@@ -24,7 +28,7 @@ async fn an_error_response_is_recorded_with_the_selected_values() {
 
 #[tokio::test]
 async fn nothing_from_a_body_is_recorded_without_the_setting() {
-    let server = Loopback::start([Answer::new(422, &[], PROBLEM)]).await;
+    let server = Loopback::start([ScriptedResponse::new(422, &[], PROBLEM)]).await;
     let error = target(server.url(), LONG).handle(&message("{}")).await.unwrap_err();
     assert_eq!(error, HandlerError::permanent(ErrorType::HttpStatus(422), "HTTP 422 Unprocessable Entity"));
 }
@@ -33,10 +37,10 @@ async fn nothing_from_a_body_is_recorded_without_the_setting() {
 #[tokio::test]
 async fn an_endless_error_body_is_abandoned_after_a_second_and_the_status_counts() {
     for (answer, sleeps) in [
-        (Answer::dripping(503), 1),
-        (Answer::unfinished(503, 10), 1),
-        (Answer::cut_off(503), 0),
-        (Answer::unfinished(503, ANSWER_BYTES_MAX + 1), 0),
+        (ScriptedResponse::dripping(503), 1),
+        (ScriptedResponse::unfinished(503, 10), 1),
+        (ScriptedResponse::cut_off(503), 0),
+        (ScriptedResponse::unfinished(503, ANSWER_BYTES_MAX + 1), 0),
     ] {
         let (server, clock) = (Loopback::start([answer]).await, ManualClock::default());
         let target = target_at(server.url(), &clock).with_error_excerpt(excerpt());
@@ -64,8 +68,9 @@ async fn values_are_extracted_only_from_a_complete_document() {
         (40, ErrorType::HttpStatus(422)),
     ] {
         let body = &PROBLEM[..PROBLEM.len() - cut];
-        let answer = Answer::raw(&format!("HTTP/1.1 422 Scripted\r\ncontent-length: 5000\r\n\r\n{body}"));
-        let server = Loopback::start([answer.and_closed()]).await;
+        let answer =
+            ScriptedResponse::raw(&format!("HTTP/1.1 422 Scripted\r\ncontent-length: 5000\r\n\r\n{body}"));
+        let server = Loopback::start([answer.then_closed()]).await;
         let target = target(server.url(), LONG).with_error_excerpt(excerpt());
         assert_eq!(
             complete_soon(target.handle(&message("{}"))).await.unwrap_err().error_type,
@@ -78,7 +83,8 @@ async fn values_are_extracted_only_from_a_complete_document() {
 /// If the wait went on past the deadline, the known status would be lost.
 #[tokio::test]
 async fn the_wait_for_a_body_ends_at_the_calls_deadline() {
-    let (server, clock) = (Loopback::start([Answer::unfinished(422, 10)]).await, ManualClock::default());
+    let (server, clock) =
+        (Loopback::start([ScriptedResponse::unfinished(422, 10)]).await, ManualClock::default());
     let target = target_at(server.url(), &clock).with_error_excerpt(excerpt());
     let end = clock.now() + Duration::from_millis(200);
     let message = message("{}");

@@ -11,7 +11,7 @@ use super::*;
 
 #[tokio::test]
 async fn a_request_has_only_the_expected_headers() {
-    let server = Loopback::start([Answer::new(200, &[], "")]).await;
+    let server = Loopback::start([ScriptedResponse::new(200, &[], "")]).await;
     let evil = [("Host", "evil.com"), ("X-Evil", "1\r\nX-Worse: 1"), ("Idempotency-Key", "another")];
     let attributes = evil.map(|(name, value)| (name.to_owned(), Attribute::string(value)));
     let body = r#"{"metadata":{"X-Evil":"1\r\nX-Worse: 1","url":"http://evil.com/"},"data":{}}"#;
@@ -36,7 +36,8 @@ async fn a_request_has_only_the_expected_headers() {
 #[tokio::test]
 async fn a_cookie_is_not_kept() {
     let cookie = [("set-cookie", "session=CANARY; Path=/")];
-    let server = Loopback::start([Answer::new(200, &cookie, ""), Answer::new(200, &[], "")]).await;
+    let server =
+        Loopback::start([ScriptedResponse::new(200, &cookie, ""), ScriptedResponse::new(200, &[], "")]).await;
     let target = target(server.url(), LONG);
     for _ in 0..2 {
         target.handle(&message("{}")).await.unwrap();
@@ -48,7 +49,7 @@ async fn a_cookie_is_not_kept() {
 
 #[tokio::test]
 async fn an_endless_head_fails_before_it_fills_memory() {
-    let server = Loopback::start([Answer::endless_head(1024 * 1024)]).await;
+    let server = Loopback::start([ScriptedResponse::endless_head(1024 * 1024)]).await;
     let error = complete_soon(call(&server, LONG)).await.unwrap_err();
     assert_eq!((error.error_type, error.kind), ("Http.InvalidResponse".into(), FailureKind::Transient));
 }
@@ -75,7 +76,7 @@ impl Resolve for PoisonedResolver {
 async fn localhost_resolves_to_loopback_without_dns() {
     // No server listens on port 0 of 127.0.0.2, so a call that used the name server would fail.
     let decoy = PoisonedResolver("127.0.0.2:0".parse().unwrap());
-    let server = Loopback::start([Answer::new(200, &[], "")]).await;
+    let server = Loopback::start([ScriptedResponse::new(200, &[], "")]).await;
     let endpoint = public_endpoint(&server.url().replace("127.0.0.1", "localhost"));
     let client = harden_client(Client::builder().dns_resolver(decoy), LONG).build().unwrap();
     let target = HttpTarget::with_clock(client, endpoint, SystemClock);
@@ -86,7 +87,7 @@ async fn localhost_resolves_to_loopback_without_dns() {
 /// The schema only allows UUIDs, but programs that call the handler directly have no schema.
 #[tokio::test]
 async fn a_message_id_with_a_control_character_is_not_sent() {
-    let server = Loopback::start([Answer::new(200, &[], "")]).await;
+    let server = Loopback::start([ScriptedResponse::new(200, &[], "")]).await;
     let target = target(server.url(), LONG);
     for message_id in ["a\r\nX-Evil: 1", "a\nHost: evil.com", "\r", "\0", "a\r\n\r\nPOST /evil HTTP/1.1"] {
         let message = Message { message_id, ..message("{}") };

@@ -83,7 +83,7 @@ impl Authority {
     }
 
     /// Returns a server's configuration with a certificate for this name.
-    fn server(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> ServerConfig {
+    fn server_config(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> ServerConfig {
         let builder = ServerConfig::builder().with_no_client_auth();
         let (certificate, key) = self.leaf(name, change);
         builder.with_single_cert(vec![certificate.der().clone()], key).unwrap()
@@ -102,7 +102,7 @@ impl Authority {
     }
 
     /// Returns the error from a call by a client that trusts only this authority.
-    async fn error(&self, url: &str) -> HandlerError {
+    async fn call_error(&self, url: &str) -> HandlerError {
         let root = reqwest::Certificate::from_der(self.1.der()).unwrap();
         let client = harden_client(Client::builder(), LONG).tls_certs_only([root]).build().unwrap();
         let target = HttpTarget::with_clock(client, public_endpoint(url), SystemClock);
@@ -112,32 +112,32 @@ impl Authority {
     }
 }
 
-async fn assert_no_tls(authority: &Authority, server: &Server, reason: &'static str) {
-    let error = authority.error(&server.url).await;
+async fn assert_tls_failure(authority: &Authority, server: &Server, reason: &'static str) {
+    let error = authority.call_error(&server.url).await;
     assert_eq!(error.error_type, ErrorType::Explained("Http.Tls", reason));
     assert_eq!(error.details, format!("no TLS connection: {reason}"));
     assert_eq!(error.kind, FailureKind::Transient);
 }
 
 #[tokio::test]
-async fn an_invalid_certificate_has_its_reason_in_the_error() {
+async fn the_error_says_why_a_certificate_is_invalid() {
     let (authority, other, renewed) = (Authority::new(), Authority::named("other"), Authority::new());
     let expired = |params: &mut CertificateParams| params.not_after = date_time_ymd(2020, 1, 1);
     let future = |params: &mut CertificateParams| params.not_before = date_time_ymd(4000, 1, 1);
     for (config, reason) in [
-        (other.server("127.0.0.1", |_| {}), "unknown issuer"),
-        (renewed.server("127.0.0.1", |_| {}), "certificate with a wrong signature"),
-        (authority.server("other.example", |_| {}), "certificate of another name"),
-        (authority.server("127.0.0.1", expired), "expired certificate"),
-        (authority.server("127.0.0.1", future), "certificate not valid yet"),
+        (other.server_config("127.0.0.1", |_| {}), "unknown issuer"),
+        (renewed.server_config("127.0.0.1", |_| {}), "certificate with a wrong signature"),
+        (authority.server_config("other.example", |_| {}), "certificate of another name"),
+        (authority.server_config("127.0.0.1", expired), "expired certificate"),
+        (authority.server_config("127.0.0.1", future), "certificate not valid yet"),
     ] {
-        assert_no_tls(&authority, &Server::tls(config).await, reason).await;
+        assert_tls_failure(&authority, &Server::tls(config).await, reason).await;
     }
 }
 
 /// With TLS 1.3, the server's alert arrives after the client's handshake: the request was sent but not handled.
 #[tokio::test]
-async fn a_required_client_certificate_is_the_reason_in_the_error() {
+async fn the_error_says_that_a_client_certificate_is_required() {
     let authority = Authority::new();
     for version in [&tokio_rustls::rustls::version::TLS12, &tokio_rustls::rustls::version::TLS13] {
         let mut roots = RootCertStore::empty();
@@ -149,13 +149,17 @@ async fn a_required_client_certificate_is_the_reason_in_the_error() {
             .with_client_cert_verifier(verifier)
             .with_single_cert(vec![certificate.der().clone()], key)
             .unwrap();
-        assert_no_tls(&authority, &Server::tls(config).await, "the target asks for a client certificate")
-            .await;
+        assert_tls_failure(
+            &authority,
+            &Server::tls(config).await,
+            "the target asks for a client certificate",
+        )
+        .await;
     }
 }
 
 #[tokio::test]
-async fn a_broken_handshake_has_its_reason_in_the_error() {
+async fn the_error_says_why_a_handshake_failed() {
     // A record has a type, a version and a length; an alert has a level and a number (RFC 8446, sections 5.1 and 6).
     for (bytes, reason) in [
         (&b"\x15\x03\x01\x00\x02\x02\x46"[..], "protocol version"),
@@ -164,7 +168,7 @@ async fn a_broken_handshake_has_its_reason_in_the_error() {
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the target does not speak TLS"),
         (b"", "connection closed"),
     ] {
-        assert_no_tls(&Authority::new(), &Server::raw(bytes).await, reason).await;
+        assert_tls_failure(&Authority::new(), &Server::raw(bytes).await, reason).await;
     }
 }
 
@@ -187,9 +191,9 @@ fn a_late_tls_alert_is_a_broken_connection_except_for_client_auth() {
 #[tokio::test]
 async fn an_unresolvable_name_is_distinguished_from_a_refused_connection() {
     let authority = Authority::new();
-    let error = authority.error("https://no-such-host.invalid/CANARY").await;
+    let error = authority.call_error("https://no-such-host.invalid/CANARY").await;
     assert_eq!(error, HandlerError::transient("Http.Dns", "the host name cannot be resolved"));
-    let error = authority.error("https://127.0.0.1:1/CANARY").await;
+    let error = authority.call_error("https://127.0.0.1:1/CANARY").await;
     assert_eq!(error, HandlerError::transient("Http.Refused", "the target refuses connections"));
 }
 
@@ -198,10 +202,10 @@ async fn an_unresolvable_name_is_distinguished_from_a_refused_connection() {
 async fn an_invalid_response_is_distinguished_from_a_failed_connection() {
     let headers = vec![("x-many", "1"); 200];
     for answer in [
-        Answer::new(200, &headers, ""),
-        Answer::new(200, &[("bad header", "1")], ""),
-        Answer::new(200, &[("content-length", "-1")], ""),
-        Answer::raw("SSH-2.0-OpenSSH_9.6\r\n"),
+        ScriptedResponse::new(200, &headers, ""),
+        ScriptedResponse::new(200, &[("bad header", "1")], ""),
+        ScriptedResponse::new(200, &[("content-length", "-1")], ""),
+        ScriptedResponse::raw("SSH-2.0-OpenSSH_9.6\r\n"),
     ] {
         let error = call(&Loopback::start([answer]).await, LONG).await.unwrap_err();
         assert_eq!((&error.error_type, error.kind), (&"Http.InvalidResponse".into(), FailureKind::Transient));

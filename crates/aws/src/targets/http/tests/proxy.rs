@@ -135,7 +135,7 @@ async fn a_refusal_by_the_proxy_counts_as_no_connection() {
 /// `http://` is meant for this machine and for services on the local network, which are called without the proxy.
 #[tokio::test]
 async fn a_call_without_tls_bypasses_the_proxy() {
-    let server = Loopback::start([Answer::new(200, &[], "")]).await;
+    let server = Loopback::start([ScriptedResponse::new(200, &[], "")]).await;
     let proxy = TargetProxy::parse(REFUSED_URL).unwrap();
     let target = HttpTarget::new(public_endpoint(server.url()), Some(&proxy), LONG).unwrap();
     assert_eq!(target.handle(&message("{}")).await, Ok(()));

@@ -40,7 +40,7 @@ fn signing_target(url: &str, secrets: &str) -> (HttpTarget<ManualClock>, ManualC
 #[tokio::test]
 async fn a_receiver_verifies_the_received_bytes() {
     for body in ["{}", "{ \"n\": 1e400,\r\n\"é\":\"\u{fffd}😀\" }\n", ""] {
-        let server = Loopback::start([Answer::new(200, &[], "")]).await;
+        let server = Loopback::start([ScriptedResponse::new(200, &[], "")]).await;
         let (target, _) = signing_target(server.url(), NEW);
         assert_eq!(target.handle(&message(body)).await, Ok(()));
         let request = server.request();
@@ -60,7 +60,7 @@ async fn a_receiver_verifies_the_received_bytes() {
 
 #[tokio::test]
 async fn a_retry_has_the_same_id_and_its_own_timestamp() {
-    let server = Loopback::start_with_script(|_| Answer::kept(503, &[], "")).await;
+    let server = Loopback::start_with_script(|_| ScriptedResponse::keep_alive(503, &[], "")).await;
     let (target, clock) = signing_target(server.url(), NEW);
     for _ in 0..2 {
         assert!(target.handle(&message("{}")).await.is_err());
@@ -81,7 +81,7 @@ async fn a_retry_has_the_same_id_and_its_own_timestamp() {
 /// Every call is valid no matter when the receiver switches from one secret to the other.
 #[tokio::test]
 async fn a_call_signed_with_two_secrets_is_accepted_with_either() {
-    let server = Loopback::start([Answer::new(200, &[], "")]).await;
+    let server = Loopback::start([ScriptedResponse::new(200, &[], "")]).await;
     let (target, _) = signing_target(server.url(), &format!("{OLD} {NEW}"));
     assert_eq!(target.handle(&message("{}")).await, Ok(()));
     let request = server.request();
@@ -94,7 +94,7 @@ async fn a_call_signed_with_two_secrets_is_accepted_with_either() {
 /// A producer's own id may contain periods, which separate the signed parts.
 #[tokio::test]
 async fn the_webhook_id_is_the_messages_uuid_even_without_an_envelope() {
-    let server = Loopback::start([Answer::new(200, &[], "")]).await;
+    let server = Loopback::start([ScriptedResponse::new(200, &[], "")]).await;
     let form = &BodyForm::Plain { idempotency_key: Some("order.17".to_owned()) };
     let (target, _) = signing_target(server.url(), NEW);
     assert_eq!(target.handle(&Message { form, ..message("a,b") }).await, Ok(()));
@@ -159,8 +159,8 @@ fn sha256(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Makes a call with the role's signature for this service, and returns the received request.
-async fn call_by_role(service: SignedService, body: &str) -> Request {
-    let server = Loopback::start([Answer::new(200, &[], "")]).await;
+async fn call_signed_with_role(service: SignedService, body: &str) -> Request {
+    let server = Loopback::start([ScriptedResponse::new(200, &[], "")]).await;
     let clock = ManualClock::default();
     clock.advance(Duration::from_secs(ATTEMPTED_AT));
     let client = harden_client(Client::builder(), LONG).build().unwrap();
@@ -185,10 +185,10 @@ fn sdk_config_with_session_token(url: &str) -> aws_config::SdkConfig {
 }
 
 #[tokio::test]
-async fn sigv4_covers_the_body_and_redelivers_headers() {
+async fn sigv4_covers_the_body_and_the_headers_that_redeliver_sets() {
     let body = r#"{"n":1e400,"é":"😀"}"#;
     for (service, name) in [(SignedService::Lambda, "lambda"), (SignedService::ExecuteApi, "execute-api")] {
-        let request = call_by_role(service, body).await;
+        let request = call_signed_with_role(service, body).await;
         let signature = SigV4Signature::from_request(&request);
         assert_eq!(signature.access_key, "key");
         assert_eq!(signature.scope, ["20230119", "eu-central-1", name, "aws4_request"]);
@@ -214,7 +214,7 @@ async fn sigv4_covers_the_body_and_redelivers_headers() {
 
 #[tokio::test]
 async fn a_signature_for_vpc_lattice_does_not_cover_the_body() {
-    let request = call_by_role(SignedService::VpcLattice, "{}").await;
+    let request = call_signed_with_role(SignedService::VpcLattice, "{}").await;
     let signature = SigV4Signature::from_request(&request);
     assert_eq!(signature.scope, ["20230119", "eu-central-1", "vpc-lattice-svcs", "aws4_request"]);
     assert_eq!(request.header("x-amz-content-sha256"), ["UNSIGNED-PAYLOAD"]);
@@ -224,9 +224,9 @@ async fn a_signature_for_vpc_lattice_does_not_cover_the_body() {
 
 #[tokio::test]
 async fn a_signed_call_does_not_follow_a_redirect() {
-    let elsewhere = Loopback::start([Answer::new(200, &[], "")]).await;
+    let elsewhere = Loopback::start([ScriptedResponse::new(200, &[], "")]).await;
     let location = [("location", elsewhere.url())];
-    let server = Loopback::start([Answer::new(307, &location, "")]).await;
+    let server = Loopback::start([ScriptedResponse::new(307, &location, "")]).await;
     let signer = SigV4Signer::new(
         SigV4Setting::Service(SignedService::Lambda),
         &sdk_config_with_session_token(server.url()),

@@ -123,7 +123,7 @@ fn every_error_has_its_documented_kind() {
 async fn every_status_class_arrives_as_sent() {
     // 204 and 304 have no body, and after 101 the connection is no longer HTTP.
     for status in [204, 304, 101] {
-        let server = Loopback::start([Answer::new(status, &[], "")]).await;
+        let server = Loopback::start([ScriptedResponse::new(status, &[], "")]).await;
         let expected = match status {
             204 => Kind::Done,
             304 => Kind::NotNow,

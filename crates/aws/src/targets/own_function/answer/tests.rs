@@ -11,7 +11,7 @@ fn response_outcomes(json: &str) -> Vec<Result<(), HandlerError>> {
 }
 
 /// Returns the outcomes by name: an error's type, or `ok`.
-fn names(json: &str) -> Vec<String> {
+fn outcome_names(json: &str) -> Vec<String> {
     let name = |outcome: Result<(), HandlerError>| match outcome {
         Ok(()) => "ok".to_owned(),
         Err(error) => error.error_type.name().into_owned(),
@@ -39,21 +39,21 @@ fn a_response_without_failures_is_a_success_in_any_form() {
         r#"{"batchItemFailures":[]}"#,
         r#"{"redeliver":null,"batchItemFailures":[]}"#,
     ] {
-        assert_eq!(names(answer), ["ok", "ok", "ok"], "{answer}");
+        assert_eq!(outcome_names(answer), ["ok", "ok", "ok"], "{answer}");
     }
 }
 
 #[test]
 fn only_records_named_in_the_response_fail() {
     let failures = r#"{"batchItemFailures":[{"itemIdentifier":"b"},{"itemIdentifier":"c","error":{"type":"Db.Busy","details":"7 of 9"}}]}"#;
-    assert_eq!(names(failures), ["ok", "BatchItemFailure", "Db.Busy"]);
+    assert_eq!(outcome_names(failures), ["ok", "BatchItemFailure", "Db.Busy"]);
     let error = response_outcomes(failures)[2].clone().unwrap_err();
     assert_eq!((error.details.as_str(), error.kind), ("7 of 9", FailureKind::Transient));
 }
 
 /// `redeliver work` can have the same message from two receives at the same time.
 #[test]
-fn a_named_record_fails_each_time_it_is_in_the_event() {
+fn a_named_message_fails_every_time_it_occurs_in_the_event() {
     let failures = r#"{"batchItemFailures":[{"itemIdentifier":"a"}]}"#;
     let outcomes = outcomes_per_record(&FunctionResponse::Response(failures.into()), &["a", "b", "a"]);
     assert_eq!(outcomes.iter().map(Result::is_ok).collect::<Vec<_>>(), [false, true, false]);
@@ -61,10 +61,10 @@ fn a_named_record_fails_each_time_it_is_in_the_event() {
 
 /// `error` is not part of Lambda's format, so a handler can use it for anything.
 #[test]
-fn an_unrecognized_error_member_is_ignored_and_fails_no_other_record() {
+fn an_unrecognized_error_member_is_ignored_and_other_records_succeed() {
     for error in ["null", "\"busy\"", "[\"Db.Busy\", \"x\"]", "{\"type\": 7}", "{}"] {
         let failures = format!(r#"{{"batchItemFailures":[{{"itemIdentifier":"b","error":{error}}}]}}"#);
-        assert_eq!(names(&failures), ["ok", "BatchItemFailure", "ok"], "{error}");
+        assert_eq!(outcome_names(&failures), ["ok", "BatchItemFailure", "ok"], "{error}");
     }
 }
 
@@ -75,7 +75,7 @@ fn an_oversized_error_is_ignored() {
         let error = format!(r#"{{"type":"Db.Busy","details":"{}"}}"#, "x".repeat(bytes - 31));
         assert_eq!(error.len(), bytes);
         let failures = format!(r#"{{"batchItemFailures":[{{"itemIdentifier":"b","error":{error}}}]}}"#);
-        assert_eq!(names(&failures), ["ok", name, "ok"], "{bytes}");
+        assert_eq!(outcome_names(&failures), ["ok", name, "ok"], "{bytes}");
     }
 }
 
@@ -105,14 +105,14 @@ fn an_invalid_response_fails_all_records_as_in_lambda() {
         ),
         (r#"{"redeliver":{"outcome":"snooze"}}"#, "redeliver has the outcome snooze without delay_seconds"),
     ] {
-        assert_eq!(names(answer), ["Runtime.InvalidResponse"; 3], "{answer}");
+        assert_eq!(outcome_names(answer), ["Runtime.InvalidResponse"; 3], "{answer}");
         assert_eq!(response_outcomes(answer)[0].clone().unwrap_err().details, details);
     }
     for redeliver in
         ["7", "[]", "{}", r#"{"outcome":"Permanent"}"#, r#"{"outcome":"transient","delay_seconds":-1}"#]
     {
         let answer = format!(r#"{{"redeliver":{redeliver}}}"#);
-        assert_eq!(names(&answer), ["Runtime.InvalidResponse"; 3], "{answer}");
+        assert_eq!(outcome_names(&answer), ["Runtime.InvalidResponse"; 3], "{answer}");
     }
     let too_large = outcomes_per_record(&FunctionResponse::TooLarge, &IDS);
     assert!(too_large.iter().all(|outcome| {
@@ -147,7 +147,7 @@ fn a_handlers_redeliver_member_sets_the_outcome() {
         said(r#"{"outcome":"unavailable","delay_seconds":60}"#),
         of("Unavailable", "", FailureKind::Unavailable(Some(minute)))
     );
-    assert_eq!(names(r#"{"redeliver":{"outcome":"permanent"}}"#), ["Permanent"; 3]);
+    assert_eq!(outcome_names(r#"{"redeliver":{"outcome":"permanent"}}"#), ["Permanent"; 3]);
 }
 
 /// Exceptions from awslambdaric 4.2, aws-lambda-ric 4.1, aws_lambda_ric (Ruby) 3.1 and Amazon.Lambda.RuntimeSupport

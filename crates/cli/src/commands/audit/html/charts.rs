@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bar_is_as_long_as_its_count_and_its_label_is_text() {
+    fn bar_length_is_proportional_to_count_and_labels_are_escaped() {
         let rows =
             [("<b>", 4), ("MESSAGE_EXPIRED", 2), ("y", 0)].map(|(name, count)| (name.to_owned(), count));
         let table = render_bars("n", &rows).into_string();

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_a_group_without_a_row_is_shown_with_the_others() {
+    fn a_message_whose_group_has_no_row_is_shown_under_other_groups() {
         let mut messages = GroupedMessages::default();
         let mut lost = record("NON_RETRYABLE_ERROR", "x", 1);
         lost.fingerprint = "none".to_owned();

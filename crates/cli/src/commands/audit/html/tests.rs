@@ -3,8 +3,8 @@ use redeliver_dead_letters::Coverage;
 
 use super::*;
 use crate::commands::audit::examples::{
-    annotated_dead_letter, context, foreign_dead_letter, letter_id, received_message, record, report,
-    with_sent_seconds,
+    annotated_dead_letter, context, foreign_dead_letter, nth_message_id, received_message, record, report,
+    with_sent_time,
 };
 use redeliver_operator::audit::AuditTally;
 
@@ -34,7 +34,7 @@ fn hostile_records() -> Vec<DeadLetterRecord> {
     foreign.sqs_message_id = HOSTILE.to_owned();
     let body = serde_json::json!({
         "metadata": {
-            "message_id": letter_id(1), "retry_attempt": 1, HOSTILE: HOSTILE,
+            "message_id": nth_message_id(1), "retry_attempt": 1, HOSTILE: HOSTILE,
             "retry_history": [{"attempt": 0, "failed_at": "1970-01-01T00:01:00Z", "error_type": &HOSTILE[..60], "error_details": HOSTILE}],
         },
         "data": {HOSTILE: HOSTILE},
@@ -59,8 +59,8 @@ fn the_audit_page_loads_no_other_resource() {
 #[test]
 fn a_page_has_charts_groups_and_each_messages_timeline() {
     let records = [
-        with_sent_seconds(record("RETRY_ATTEMPT_EXCEEDED", "order 1 failed", 1), 100),
-        with_sent_seconds(record("RETRY_ATTEMPT_EXCEEDED", "order 2 failed", 2), 5000),
+        with_sent_time(record("RETRY_ATTEMPT_EXCEEDED", "order 1 failed", 1), 100),
+        with_sent_time(record("RETRY_ATTEMPT_EXCEEDED", "order 2 failed", 2), 5000),
         foreign_dead_letter("plain", 3),
     ];
     let report = report(&records);
@@ -84,7 +84,7 @@ fn a_page_has_charts_groups_and_each_messages_timeline() {
     ] {
         assert_eq!(page.matches(part).count(), count, "{part}");
     }
-    let order = [letter_id(2), letter_id(1), "sqs-3".to_owned()]
+    let order = [nth_message_id(2), nth_message_id(1), "sqs-3".to_owned()]
         .map(|id| page.find(&format!("<summary><code class=\"id\">{id}")).unwrap());
     assert!(order.is_sorted(), "the largest group first, in it the newest: {order:?}");
 }
@@ -105,7 +105,7 @@ fn bodies_and_attributes_except_the_tenant_are_masked_by_default() {
 }
 
 #[test]
-fn a_page_of_5000_messages_has_less_than_a_megabyte() {
+fn a_page_of_5000_messages_is_smaller_than_a_megabyte() {
     let details = |number: u32| {
         format!("{} no. {}", "the order was refused ".repeat(40), char::from(b'a' + (number % 20) as u8))
     };
@@ -153,7 +153,7 @@ fn the_audit_page_states_coverage_and_filter() {
 fn scrolling_elements_are_reachable_by_keyboard() {
     let long = annotated_dead_letter("{}", "NON_RETRYABLE_ERROR", &"long ".repeat(100), 1);
     let page = page(&[long], true);
-    redeliver_testing::browser::assert_reachable(&page);
+    redeliver_testing::browser::assert_keyboard_reachable(&page);
     assert!(page.contains("<div class=\"details\" tabindex=\"0\">long long"), "{page}");
     assert!(page.contains("<td class=\"details\" tabindex=\"0\">long long"), "{page}");
 }

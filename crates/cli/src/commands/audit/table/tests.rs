@@ -3,7 +3,7 @@ use redeliver_dead_letters::Coverage;
 
 use super::*;
 use crate::commands::audit::examples::{
-    context, foreign_dead_letter, record, report, report_with_retention, with_sent_seconds,
+    context, foreign_dead_letter, record, report, report_with_retention, with_sent_time,
 };
 use redeliver_operator::audit::{AuditTally, CauseTally};
 
@@ -39,7 +39,7 @@ fn a_pipe_shows_the_whole_cause_and_a_terminal_its_last_error() {
 
 #[test]
 fn times_are_relative_and_local_on_a_terminal() {
-    let report = report(&[with_sent_seconds(record("NON_RETRYABLE_ERROR", "no order", 1), 75_600)]);
+    let report = report(&[with_sent_time(record("NON_RETRYABLE_ERROR", "no order", 1), 75_600)]);
     let shown = print_with_layout(&report, false, terminal(60));
     assert!(shown.starts_with("1 dead letter in final-dlq (00:00 UTC)"), "{shown}");
     let times = "             first 3h ago, Jan 1 21:00 UTC\n             last 3h ago, Jan 1 21:00 UTC\n";
@@ -65,9 +65,9 @@ fn error_types_are_sorted_by_count() {
 #[test]
 fn the_audit_table_matches_its_sample() {
     let report = report(&[
-        with_sent_seconds(record("RETRY_ATTEMPT_EXCEEDED", "order 1 failed", 1), 0),
-        with_sent_seconds(record("RETRY_ATTEMPT_EXCEEDED", "order 2 failed", 2), 60),
-        with_sent_seconds(foreign_dead_letter("plain", 3), 80_000),
+        with_sent_time(record("RETRY_ATTEMPT_EXCEEDED", "order 1 failed", 1), 0),
+        with_sent_time(record("RETRY_ATTEMPT_EXCEEDED", "order 2 failed", 2), 60),
+        with_sent_time(foreign_dead_letter("plain", 3), 80_000),
     ]);
     let expected = format!(
         "\
@@ -114,7 +114,7 @@ fn a_group_is_compared_with_all_others() {
         for (record, seconds) in
             seconds.iter().filter(|(record, _)| compared.iter().any(|other| std::ptr::eq(*other, *record)))
         {
-            tally.add_record(&with_sent_seconds((*record).clone(), *seconds));
+            tally.add_record(&with_sent_time((*record).clone(), *seconds));
         }
         let report =
             AuditReport { comparison: tally.into_comparison(), ..report(std::slice::from_ref(&cause)) };
@@ -164,7 +164,7 @@ fn tenants_are_sorted_by_count_with_unnamed_ones_last() {
 
 #[test]
 fn the_audit_table_starts_with_soon_expiring_messages() {
-    let sent = |number, seconds| with_sent_seconds(record("NON_RETRYABLE_ERROR", "x", number), seconds);
+    let sent = |number, seconds| with_sent_time(record("NON_RETRYABLE_ERROR", "x", number), seconds);
     // With a retention of a day and ten seconds, the last fifth is 4 hours, 48 minutes and 2 seconds.
     let soon = print_report(&report_with_retention(&[sent(1, 0), sent(2, 17_271), sent(3, 17_272)]), false);
     let mut lines = soon.lines();
@@ -186,7 +186,7 @@ fn the_audit_table_starts_with_soon_expiring_messages() {
 }
 
 #[test]
-fn an_empty_queue_has_one_line_and_incomplete_coverage_a_second() {
+fn an_empty_queue_prints_one_line_and_incomplete_coverage_adds_another() {
     assert_eq!(print_report(&report(&[]), false), "0 dead letters in final-dlq (1970-01-02T00:00:00.000Z)\n");
     let coverage = Coverage {
         seen: 0,

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_axis_unit_fits_its_length() {
+    fn the_time_unit_fits_the_axis_length() {
         let units = [60, 600, 14_400, 86_400, 1_209_600].map(|seconds| time_axis(seconds).1);
         assert_eq!(units, ["seconds", "minutes", "minutes", "hours", "days"]);
         let (axis, _) = time_axis(630);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use maud::html;
 use redeliver_sim::planner::{Forecast, LoadBySecond, PolicyForecast, ScenarioGroups};
 
-use super::super::arguments::plain_name;
+use super::super::arguments::plain_queue_name;
 use super::axis::{COLUMNS, column_outline, column_seconds, time_axis};
 use redeliver_operator::markup::chart::{Axis, Figure, LegendKey, Plot};
 use redeliver_operator::terminal::units::{as_float, format_span};
@@ -86,7 +86,7 @@ pub(super) fn load_figures(forecast: &Forecast) -> Vec<Figure> {
         .zip(own())
         .map(|(policy, load)| figure(&policy.name, load, load_without_breaker(policy)));
     let plain_figures = forecast.plain_sqs.iter().zip(plain());
-    let plain_figures = plain_figures.map(|(sqs, load)| figure(&plain_name(sqs.plain), load, None));
+    let plain_figures = plain_figures.map(|(sqs, load)| figure(&plain_queue_name(sqs.plain), load, None));
     policy_figures.chain(plain_figures).collect()
 }
 
@@ -107,7 +107,7 @@ pub(super) fn axis_end(forecast: &Forecast) -> u64 {
 /// separately, so they are merged into one.
 fn down_times(forecast: &Forecast) -> Vec<Range<u64>> {
     let mut times = forecast.scenario.down_times();
-    match (times.len() as u64 > COLUMNS, forecast.scenario.return_second()) {
+    match (times.len() as u64 > COLUMNS, forecast.scenario.recovery_second()) {
         (true, Some(end)) => times.next().map(|first| first.start..end).into_iter().collect(),
         _ => times.collect(),
     }
@@ -116,7 +116,7 @@ fn down_times(forecast: &Forecast) -> Vec<Range<u64>> {
 /// Returns the earliest second by which the target could have processed all messages: after its final recovery, it
 /// processes the remaining messages at its capacity, but it cannot finish before the last message arrives.
 fn earliest_end(forecast: &Forecast, load: &LoadBySecond) -> Option<u64> {
-    let back = forecast.scenario.return_second()?;
+    let back = forecast.scenario.recovery_second()?;
     let left = forecast.scenario.messages.saturating_sub(load.successes_before(back));
     let at_capacity = back + left.div_ceil(forecast.scenario.capacity?.into());
     Some(at_capacity.max(forecast.scenario.over.as_secs()))

@@ -4,21 +4,23 @@ use std::cmp::Ordering;
 
 use redeliver_sim::planner::{DelayPercentiles, Forecast, ForecastOutcome, PlainForecast, PolicyForecast};
 
-use super::super::arguments::plain_name;
+use super::super::arguments::plain_queue_name;
 use super::rank_policies;
 use super::section::{Section, format_dollars, format_drain_time, format_rounded_span};
 use redeliver_operator::terminal::escape::escape_line;
 use redeliver_operator::terminal::units::{format_count, format_span, group_digits};
 
 /// Returns a table with one row per policy and per plain queue, or `None` without a plain queue.
-pub(super) fn plain_section(forecast: &Forecast) -> Option<Section> {
+pub(super) fn plain_sqs_section(forecast: &Forecast) -> Option<Section> {
     let policies =
         forecast.policies.iter().map(|policy| outcome_row(escape_line(&policy.name), &policy.outcome));
-    let plain = forecast.plain_sqs.iter().map(|plain| outcome_row(plain_name(plain.plain), &plain.outcome));
+    let plain =
+        forecast.plain_sqs.iter().map(|plain| outcome_row(plain_queue_name(plain.plain), &plain.outcome));
     let rows = policies.chain(plain).collect();
     let columns = ["", "dead", "wasted", "done after", "dollars per million", "median", "p90", "p99"];
     let best = *rank_policies(forecast).first()?;
-    let sentences: Vec<_> = forecast.plain_sqs.iter().map(|plain| describe_plain(best, plain)).collect();
+    let sentences: Vec<_> =
+        forecast.plain_sqs.iter().map(|plain| describe_plain_queue(best, plain)).collect();
     (!sentences.is_empty()).then(|| Section {
         title: "Plain SQS with the same messages and target, measured".to_owned(),
         names: 1,
@@ -39,10 +41,11 @@ fn outcome_row(name: String, outcome: &ForecastOutcome) -> Vec<String> {
 }
 
 /// Compares a plain queue with a policy. The queue is enough if it processes all messages.
-fn describe_plain(policy: &PolicyForecast, plain: &PlainForecast) -> String {
+fn describe_plain_queue(policy: &PolicyForecast, plain: &PlainForecast) -> String {
     let [own, other] = [&policy.outcome, &plain.outcome];
     let [kept, lost] = [own, other].map(|outcome| outcome.measured.unprocessed_count());
-    let (name, policy, sent) = (plain_name(plain.plain), escape_line(&policy.name), other.measured.sent);
+    let (name, policy, sent) =
+        (plain_queue_name(plain.plain), escape_line(&policy.name), other.measured.sent);
     let share = format!("{} of {}", group_digits(lost), format_count(sent, "message"));
     let result = match lost.cmp(&kept) {
         Ordering::Greater => {
@@ -103,7 +106,7 @@ mod tests {
             let visibility = VisibilitySeconds::new(visibility).unwrap();
             forecast.measure_plain(PlainSqs { visibility, receives }, &|_| {}).unwrap();
         }
-        let section = plain_section(&forecast).unwrap();
+        let section = plain_sqs_section(&forecast).unwrap();
         assert_eq!(
             section.rows.iter().map(|row| &row[0]).collect::<Vec<_>>(),
             ["retries", "SQS 3m,2", "SQS 12h,100"]
@@ -140,7 +143,7 @@ mod tests {
 
     /// A queue that loses everything must not look better because it finishes sooner.
     #[test]
-    fn plain_sqs_that_loses_as_many_is_not_enough_and_has_no_drain_time() {
+    fn plain_sqs_that_loses_everything_is_not_enough_and_has_no_drain_time() {
         let table = table(7200, 60);
         assert_eq!(table.rows.iter().map(|row| &*row[3]).collect::<Vec<_>>(), ["–", "–", "10h 0m 59s"]);
         let note = table.note.unwrap();

@@ -89,11 +89,11 @@ pub(super) fn format_dollars(amount: f64) -> String {
 }
 
 pub(super) fn format_rounded(number: f64) -> String {
-    group_digits(round_whole(number))
+    group_digits(round_to_integer(number))
 }
 
 pub(super) fn format_rounded_span(seconds: f64) -> String {
-    format_span(round_whole(seconds))
+    format_span(round_to_integer(seconds))
 }
 
 /// Formats the time to drain, or a dash if no message was processed, regardless of when the last message died.
@@ -101,7 +101,7 @@ pub(super) fn format_drain_time(measured: &Measurements) -> String {
     if measured.processed == 0 { "–".to_owned() } else { format_span(measured.drain_seconds) }
 }
 
-fn round_whole(number: f64) -> u64 {
+fn round_to_integer(number: f64) -> u64 {
     format!("{number:.0}").parse().unwrap_or(u64::MAX)
 }
 

@@ -145,7 +145,7 @@ fn the_first_refusal_ends_a_slow_start() {
 }
 
 #[test]
-fn a_rate_that_is_no_longer_needed_is_dropped() {
+fn a_rate_limit_that_is_no_longer_needed_is_dropped() {
     let mut environment = Environment::default();
     assert_eq!(environment.call("a", Refusal(None), 0.0), Ok(None));
     assert!(environment.is_held("a", 0.1));
@@ -176,7 +176,7 @@ fn after_an_outage_the_rate_doubles_each_second() {
 
 /// Calling the target for all messages at the same time would overload it again.
 #[test]
-fn a_hold_waits_for_earlier_holds_up_to_4_percent_of_the_limits_age() {
+fn a_held_message_waits_its_turn_for_up_to_4_percent_of_the_limits_age() {
     let mut environment = Environment::default();
     (0..10).for_each(|_| assert_eq!(environment.call("a", Answer, 0.0), Ok(None)));
     let _ = environment.call("a", Refusal(None), 0.0);
@@ -374,7 +374,7 @@ fn a_process_that_runs_for_years_keeps_calling() {
 }
 
 #[test]
-fn refusals_of_one_key_do_not_limit_other_keys() {
+fn refusals_for_one_key_do_not_limit_other_keys() {
     let mut environment = Environment::default();
     for number in 0..600 {
         let seconds = f64::from(number) / 10.0;

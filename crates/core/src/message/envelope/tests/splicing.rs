@@ -91,12 +91,12 @@ fn foreign_members(names: usize) -> impl Strategy<Value = Vec<Piece>> {
 }
 
 /// Generates the name as is, or with its first letter escaped.
-fn any_name(plain: &'static str) -> impl Strategy<Value = String> {
+fn any_spelling(plain: &'static str) -> impl Strategy<Value = String> {
     let escaped = format!("\\u{:04x}{}", u32::from(plain.as_bytes()[0]), &plain[1..]);
     select(vec![plain.to_owned(), escaped])
 }
 
-fn valid_value(name: &str) -> &'static [&'static str] {
+fn valid_values(name: &str) -> &'static [&'static str] {
     match name {
         "retry_attempt" => &["0", "7", "1000"],
         "snooze_count" | "redrive_generation" => &["0", "1", "100"],
@@ -116,7 +116,7 @@ fn our_members() -> impl Strategy<Value = Vec<Piece>> {
         names
             .into_iter()
             .map(|ours| {
-                (any_name(ours), select(valid_value(ours)))
+                (any_spelling(ours), select(valid_values(ours)))
                     .prop_flat_map(move |(name, value)| any_piece(Some(ours), name, value.to_owned()))
             })
             .collect::<Vec<_>>()
@@ -125,18 +125,19 @@ fn our_members() -> impl Strategy<Value = Vec<Piece>> {
 
 /// Generates the members of `metadata`, and the text before and after them.
 fn any_body() -> impl Strategy<Value = (String, Vec<Piece>, String)> {
-    let message_id = any_name("message_id").prop_flat_map(|name| any_piece(None, name, format!("\"{ID}\"")));
+    let message_id =
+        any_spelling("message_id").prop_flat_map(|name| any_piece(None, name, format!("\"{ID}\"")));
     let metadata = (message_id, foreign_members(4), our_members())
         .prop_map(|(id, foreign, ours)| [vec![id], foreign, ours].concat())
         .prop_shuffle();
-    let data = (any_name("data"), foreign_members(3)).prop_flat_map(|(name, members)| {
+    let data = (any_spelling("data"), foreign_members(3)).prop_flat_map(|(name, members)| {
         let members: Vec<_> = members.iter().map(Piece::text).collect();
         any_piece(None, name, format!("{{{}}}", members.join(",")))
     });
     let top =
         (data, foreign_members(3)).prop_map(|(data, foreign)| [vec![data], foreign].concat()).prop_shuffle();
-    (top, any::<prop::sample::Index>(), any_name("metadata"), metadata, any_space(), any_space()).prop_map(
-        |(top, place, name, metadata, left, right)| {
+    (top, any::<prop::sample::Index>(), any_spelling("metadata"), metadata, any_space(), any_space())
+        .prop_map(|(top, place, name, metadata, left, right)| {
             let place = place.index(top.len() + 1);
             let top: Vec<_> = top.iter().map(Piece::text).collect();
             let before = top[..place].iter().map(|text| format!("{text},")).collect::<String>();
@@ -146,8 +147,7 @@ fn any_body() -> impl Strategy<Value = (String, Vec<Piece>, String)> {
                 metadata,
                 format!("}}{right}{after}}}{right}"),
             )
-        },
-    )
+        })
 }
 
 fn join_pieces(before: &str, pieces: &[String], after: &str) -> String {

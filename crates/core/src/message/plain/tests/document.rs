@@ -2,13 +2,13 @@ use super::*;
 
 const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
 
-fn refusal(attribute: Attribute) -> String {
+fn violation_text(attribute: Attribute) -> String {
     let attributes = Attributes::from([(REDELIVER.to_owned(), attribute)]);
     schema().read_message("x", &attributes, FIRST_SQS_ID).unwrap_err().to_string()
 }
 
 #[test]
-fn redeliver_document_follows_the_rules_of_metadata() {
+fn redeliver_document_follows_the_metadata_rules() {
     let text = format!(
         r#" {{ "retry_attempt" : 2 , "message_id":"{ID}", "mine":[1e400], "max_attempts":3,"expires_at":"2026-07-26T00:00:00Z","next_retry_time":"2026-07-25T17:20:00Z" }} "#
     );
@@ -47,7 +47,7 @@ fn idempotency_key_is_written_as_json() {
 }
 
 #[test]
-fn redeliver_violations_have_their_pointers() {
+fn redeliver_violations_are_reported_under_redeliver() {
     for (text, message) in [
         ("x", "/Redeliver is not JSON: expected value at line 1 column 1"),
         ("[]", "/Redeliver is not a JSON object"),
@@ -83,17 +83,17 @@ fn redeliver_violations_have_their_pointers() {
             "/Redeliver/folded_attributes cannot be restored alongside the other attributes",
         ),
     ] {
-        let error = refusal(Attribute::string(text));
+        let error = violation_text(Attribute::string(text));
         assert!(error.starts_with(message), "{text}: {error}");
         assert_eq!(error.matches("metadata").count(), 0, "{error}");
     }
     let bytes = crate::message::AttributeValue::Binary(b"{}".to_vec());
     assert_eq!(
-        refusal(Attribute { data_type: "Binary".to_owned(), value: bytes }),
+        violation_text(Attribute { data_type: "Binary".to_owned(), value: bytes }),
         "/Redeliver is not a String attribute"
     );
     let deep = "[".repeat(NESTING_MAX) + &"]".repeat(NESTING_MAX);
-    let deep = refusal(Attribute::string(format!(r#"{{"message_id":"{ID}","n":{deep}}}"#)));
+    let deep = violation_text(Attribute::string(format!(r#"{{"message_id":"{ID}","n":{deep}}}"#)));
     assert!(deep.starts_with("/Redeliver is nested deeper"), "{deep}");
 }
 

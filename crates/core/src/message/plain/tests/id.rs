@@ -12,13 +12,13 @@ fn sources(attribute: Option<&str>, pointer: Option<&str>) -> IdSources {
 }
 
 /// Returns the UUID and the key of a message's id.
-fn id(sources: &IdSources, body: &str, attributes: &Attributes) -> PlainMessageId {
+fn find_message_id(sources: &IdSources, body: &str, attributes: &Attributes) -> PlainMessageId {
     sources.find_id(body, attributes, FIRST_SQS_ID)
 }
 
 fn id_from_text(text: &str) -> PlainMessageId {
     let attributes = Attributes::from([("Id".to_owned(), Attribute::string(text))]);
-    id(&sources(Some("Id"), None), "x", &attributes)
+    find_message_id(&sources(Some("Id"), None), "x", &attributes)
 }
 
 #[test]
@@ -26,12 +26,14 @@ fn the_first_source_that_has_an_id_wins() {
     let all = sources(Some("OrderId"), Some("/order/id"));
     let event = r#"{"specversion":"1.0","id":"e1","source":"/shop","order":{"id":"o-17"}}"#;
     let attributes = Attributes::from([("OrderId".to_owned(), Attribute::string("a-17"))]);
-    let key = |sources: &IdSources, body: &str, attributes: &Attributes| id(sources, body, attributes).key;
+    let key = |sources: &IdSources, body: &str, attributes: &Attributes| {
+        find_message_id(sources, body, attributes).key
+    };
     assert_eq!(key(&all, event, &attributes).unwrap(), "a-17");
     assert_eq!(key(&all, event, &Attributes::new()).unwrap(), "o-17");
     assert_eq!(key(&sources(None, Some("/wrong")), event, &attributes).unwrap(), "/shop e1");
     assert_eq!(key(&sources(None, None), event, &attributes).unwrap(), "/shop e1");
-    let none = id(&all, r#"{"order":{}}"#, &Attributes::new());
+    let none = find_message_id(&all, r#"{"order":{}}"#, &Attributes::new());
     assert_eq!((none.text.as_str(), none.key), (FIRST_SQS_ID, None));
     // `Redeliver` takes precedence over all of them.
     let with_id = attributes_with_redeliver(
@@ -50,7 +52,7 @@ fn the_first_source_that_has_an_id_wins() {
 fn an_id_attribute_must_be_non_empty_text() {
     let attribute_sources = sources(Some("Id"), None);
     let key = |attribute: Attribute| {
-        id(&attribute_sources, "x", &Attributes::from([("Id".to_owned(), attribute)])).key
+        find_message_id(&attribute_sources, "x", &Attributes::from([("Id".to_owned(), attribute)])).key
     };
     let attribute = |data_type: &str, value| Attribute { data_type: data_type.to_owned(), value };
     use crate::message::AttributeValue::{Binary, Text};
@@ -65,7 +67,9 @@ fn a_pointer_finds_strings_and_numbers() {
     let body =
         json!({"a": {"b/c": {"~": "deep"}}, "": "unnamed", "list": [{"id": "first"}, "second"], "0": "zero"});
     let body = body.to_string();
-    let key = |pointer: &str, body: &str| id(&sources(None, Some(pointer)), body, &Attributes::new()).key;
+    let key = |pointer: &str, body: &str| {
+        find_message_id(&sources(None, Some(pointer)), body, &Attributes::new()).key
+    };
     for (pointer, found) in [
         ("/a/b~1c/~0", Some("deep")),
         ("/", Some("unnamed")),
@@ -95,7 +99,7 @@ fn a_pointer_finds_strings_and_numbers() {
     ] {
         assert_eq!(key("/id", &format!(r#" {{"id":{value}}} "#)).as_deref(), found, "{value}");
     }
-    let empty = id(&sources(None, Some("/id")), r#"{"id":""}"#, &Attributes::new());
+    let empty = find_message_id(&sources(None, Some("/id")), r#"{"id":""}"#, &Attributes::new());
     assert_eq!(empty.text, FIRST_SQS_ID, "an empty string is not an id");
     assert_eq!(key("/id", "not JSON"), None);
     assert_eq!(key("/id", r#"{"id":1} {}"#), None);
@@ -108,7 +112,9 @@ fn invalid_id_pointer_is_refused() {
     }
     assert_eq!(Pointer::new("/~01/a"), Ok(Pointer::new("/~01/a").unwrap()));
     assert_eq!(
-        id(&sources(None, Some("/~01")), r#"{"~1":"x","/":"y"}"#, &Attributes::new()).key.unwrap(),
+        find_message_id(&sources(None, Some("/~01")), r#"{"~1":"x","/":"y"}"#, &Attributes::new())
+            .key
+            .unwrap(),
         "x"
     );
 }
@@ -124,7 +130,7 @@ fn invalid_id_attribute_is_refused() {
 
 #[test]
 fn a_cloud_event_is_recognized_by_three_strings() {
-    let key = |body: &str| id(&IdSources::default(), body, &Attributes::new()).key;
+    let key = |body: &str| find_message_id(&IdSources::default(), body, &Attributes::new()).key;
     assert_eq!(key(r#" {"specversion":"1.0","source":"urn:a","id":"1"}"#).unwrap(), "urn:a 1");
     for not_an_event in [
         r#"{"source":"urn:a","id":"1"}"#,
@@ -139,7 +145,7 @@ fn a_cloud_event_is_recognized_by_three_strings() {
 }
 
 #[test]
-fn id_that_is_not_a_uuid_is_hashed_to_one() {
+fn id_that_is_not_a_uuid_is_hashed_to_a_uuid() {
     let id = id_from_text("order-17");
     assert_eq!(id.uuid, Uuid::new_v5(&NAMESPACE, b"order-17"));
     assert_eq!((id.text, id.key.as_deref()), (id.uuid.to_string(), Some("order-17")));

@@ -4,7 +4,7 @@ use proptest::sample::select;
 use super::*;
 use crate::message::Attributes;
 use crate::message::envelope::skim_body;
-use crate::message::validation::{MEMBERS_WITH_RULES, readable_metadata, validate_body};
+use crate::message::validation::{MEMBERS_WITH_RULES, read_message_metadata, validate_body};
 
 const ID: &str = r#""6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01""#;
 
@@ -210,7 +210,7 @@ proptest! {
             prop_assert_eq!(&plain, &by_schema, "{}", body);
         }
         if by_schema.is_some() {
-            prop_assert_eq!(readable_metadata(&body, &Attributes::new()), by_schema, "{}", body);
+            prop_assert_eq!(read_message_metadata(&body, &Attributes::new()), by_schema, "{}", body);
         }
     }
 
@@ -222,7 +222,7 @@ proptest! {
             prop_assert_eq!(&plain, &by_schema, "{}", body);
         }
         if by_schema.is_some() {
-            prop_assert_eq!(readable_metadata(&body, &Attributes::new()), by_schema, "{}", body);
+            prop_assert_eq!(read_message_metadata(&body, &Attributes::new()), by_schema, "{}", body);
         }
     }
 }

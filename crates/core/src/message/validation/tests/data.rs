@@ -153,7 +153,7 @@ fn a_members_name_is_in_the_pointer_but_not_in_the_rule() {
 }
 
 #[test]
-fn a_false_schema_refuses_without_showing_the_value() {
+fn the_false_schema_refuses_a_value_without_showing_it() {
     let violations = find_violations("false", r#"{"v":"canary"}"#);
     assert_eq!(violations.len(), 1);
     assert_eq!(violations[0].pointer, "/data");
@@ -241,7 +241,7 @@ fn a_lone_surrogate_cannot_be_checked_against_a_schema() {
 }
 
 #[test]
-fn long_decimals_and_far_exponents_are_checked_exactly() {
+fn long_decimals_and_extreme_exponents_are_checked_exactly() {
     let schema = r#"{"properties":{"n":{"items":{"multipleOf":0.01}}}}"#;
     let broken = |number: &str, count: usize| {
         find_violations(schema, &format!(r#"{{"n":[{}]}}"#, vec![number; count].join(",")))
@@ -329,7 +329,7 @@ fn names_in_pointers_are_escaped() {
 }
 
 #[test]
-fn data_object_with_a_name_reserved_by_serde_json_is_an_object() {
+fn a_data_object_with_a_name_reserved_by_serde_json_stays_an_object() {
     let schema = r#"{"properties":{"v":{"type":"object"},"n":{"type":"number"}}}"#;
     for name in [
         "$serde_json::private::Number",

@@ -51,7 +51,7 @@ impl World {
 #[test]
 fn unanswered_sends_count_as_possible_copies_and_refused_ones_do_not() {
     for (injection, copies) in
-        [(Injection::LostRequest, 5), (Injection::LostAnswer, 5), (Injection::Sender, 0)]
+        [(Injection::LostRequest, 5), (Injection::LostResponse, 5), (Injection::Sender, 0)]
     {
         let world = World::new((0..5).map(dead_letter).collect());
         fail_entries(&world, &world.source, SqsAction::SendMessageBatch, injection);
@@ -125,7 +125,7 @@ fn messages_that_another_program_holds_are_sent_in_a_later_pass() {
         let report = world.apply(&unfiltered_plan()).unwrap();
         let expected = if sent_before { (10, 20) } else { (30, 0) };
         assert_eq!((report.sent, report.deleted_only), expected);
-        assert!(report.is_covered());
+        assert!(report.covers_whole_dlq());
         assert_eq!((report.possible_copies, world.depths()), (0, (0, 30)));
     }
 }
@@ -141,7 +141,11 @@ fn a_redrive_at_the_in_flight_limit_continues_pass_by_pass() {
         world.redrive(&plan);
     let redrive = RedriveJob { dlq: &dlq, source, clock, plan, can_come_back, limits, interrupted, progress };
     let report = clock.block_on(redrive.apply(&mut world.journal())).unwrap();
-    assert_eq!((report.sent, report.possible_copies, report.is_covered()), (100, 0, true), "{report:?}");
+    assert_eq!(
+        (report.sent, report.possible_copies, report.covers_whole_dlq()),
+        (100, 0, true),
+        "{report:?}"
+    );
     assert_eq!(world.depths(), (0, 100));
 }
 

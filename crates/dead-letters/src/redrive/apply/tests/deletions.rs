@@ -6,7 +6,7 @@ use futures_util::join;
 use redeliver_testing::altered::Alteration;
 
 use super::*;
-use crate::{INITIAL_VISIBILITY_TIMEOUT, NotDeleted};
+use crate::{DeletionError, INITIAL_VISIBILITY_TIMEOUT};
 
 impl World {
     fn fail_deletions(&self, when: FaultTrigger, injection: Injection) {
@@ -32,7 +32,7 @@ fn summarize(report: &RedriveReport) -> (u64, u64, Option<u64>, RedriveOutcome) 
 }
 
 #[test]
-fn a_redrive_without_permission_to_delete_stops_after_few_sends() {
+fn a_redrive_without_permission_to_delete_stops_after_a_few_sends() {
     let world = World::new((0..200).map(dead_letter).collect());
     world.fail_deletions(FaultTrigger::Chance(1.0), Injection::Sender);
     let first = world.apply(&unfiltered_plan()).unwrap();
@@ -53,7 +53,7 @@ fn a_redrive_without_permission_to_delete_stops_after_few_sends() {
 }
 
 #[test]
-fn undeleted_messages_of_earlier_runs_are_counted() {
+fn undeleted_messages_from_earlier_runs_are_counted() {
     let mut world = World::new((0..200).map(dead_letter).collect());
     world.limits.max = 200;
     world.limits.watch = Duration::ZERO;
@@ -71,7 +71,7 @@ fn undeleted_messages_of_earlier_runs_are_counted() {
 }
 
 #[test]
-fn a_single_failed_deletion_is_repeated_in_the_same_run() {
+fn isolated_failed_deletions_are_retried_in_the_same_run() {
     let world = World::new((0..30).map(dead_letter).collect());
     world.fail_deletions(FaultTrigger::Numbers(vec![2, 5]), Injection::Sender);
     assert_eq!(summarize(&world.apply(&unfiltered_plan()).unwrap()), (30, 2, Some(0), RedriveOutcome::Done));
@@ -134,7 +134,7 @@ fn a_message_received_elsewhere_before_its_deletion_is_not_deleted() {
     // One message per second, and none can be hidden beyond the initial two minutes: the last two are sent before that
     // time is up, and the responses arrive half a second or more after it.
     world.limits = RedriveLimits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
-    world.fail(
+    world.inject_fault(
         SqsAction::ChangeMessageVisibilityBatch,
         FaultScope::Request,
         FaultTrigger::Chance(1.0),
@@ -160,7 +160,7 @@ fn a_message_received_elsewhere_before_its_deletion_is_not_deleted() {
     assert_eq!((held.len(), world.depths()), (2, (2, 106)), "SQS reports all of them as deleted");
     let report = report.unwrap();
     assert_eq!(summarize(&report), (106, 0, Some(2), RedriveOutcome::NotDeleted));
-    assert_eq!(report.why_not_deleted, Some(NotDeleted::VisibleToOthers));
+    assert_eq!(report.why_not_deleted, Some(DeletionError::VisibleToOthers));
     let not_deleted: BTreeSet<_> = journal.undeleted_ids().collect();
     assert_eq!(not_deleted, held.iter().map(|message| &*message.sqs_message_id).collect());
 }

@@ -51,7 +51,7 @@ fn an_edited_message_gets_a_new_id_and_both_are_reported() {
 }
 
 /// Stores the number of sent messages.
-fn count_sent(sent: &Cell<u64>, progress: RedriveProgress) {
+fn record_sent_count(sent: &Cell<u64>, progress: RedriveProgress) {
     if let RedriveProgress::Sent(count) = progress {
         sent.set(count);
     }
@@ -63,7 +63,7 @@ fn a_message_that_fails_again_is_recognized_by_its_new_id() {
     let (mut journal, plan) = (world.journal(), new_id_plan());
     // After a completed run, the message would have been forgotten, and could be sent back once more.
     let sent = Cell::new(0);
-    let (interrupted, progress) = (|| sent.get() > 0, |progress| count_sent(&sent, progress));
+    let (interrupted, progress) = (|| sent.get() > 0, |progress| record_sent_count(&sent, progress));
     let interrupted = RedriveJob { interrupted: &interrupted, progress: &progress, ..world.redrive(&plan) };
     let report = world.clock.block_on(interrupted.apply(&mut journal)).unwrap();
     assert_eq!((report.sent, report.early_end), (1, Some(EarlyEnd::Interrupted)));
@@ -90,7 +90,7 @@ fn copies_and_resumed_runs_derive_the_same_new_id() {
     let mut copies_seen = 0;
     for polls in 1.. {
         let world = World::new((0..MESSAGES).map(dead_letter).collect());
-        let died = world.is_killed_after_polls(&new_id_plan(), polls);
+        let died = world.kill_after_polls(&new_id_plan(), polls);
         world.apply(&new_id_plan()).unwrap();
         let sent = world.take(&world.source);
         let ids: BTreeSet<_> = sent
@@ -130,7 +130,7 @@ fn the_journal_has_the_old_and_the_new_id_of_an_edited_message() {
     let world = World::new(vec![letter_without_id(1)]);
     let (mut journal, plan) = (world.journal(), repair_plan(1));
     let sent = Cell::new(0);
-    let (interrupted, progress) = (|| sent.get() > 0, |progress| count_sent(&sent, progress));
+    let (interrupted, progress) = (|| sent.get() > 0, |progress| record_sent_count(&sent, progress));
     let run = RedriveJob { interrupted: &interrupted, progress: &progress, ..world.redrive(&plan) };
     let report = world.clock.block_on(run.apply(&mut journal)).unwrap();
     let new_id = "00000001-0000-4000-8000-000000000001";
@@ -150,7 +150,7 @@ fn a_resumed_redrive_sends_no_message_under_a_second_id() {
     let (mut copies, mut left) = (0, 0);
     for polls in 1.. {
         let world = World::new((0..MESSAGES).map(letter_without_id).collect());
-        let died = world.is_killed_after_polls(&repair_plan(1), polls);
+        let died = world.kill_after_polls(&repair_plan(1), polls);
         let report = world.apply(&repair_plan(2)).unwrap();
         let mut ids: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for message in world.take(&world.source) {
@@ -195,7 +195,7 @@ fn all_copies_and_runs_give_a_plain_message_the_same_new_id() {
     let mut deaths = 0;
     for polls in (1..).step_by(2) {
         let world = World::new((0..MESSAGES).chain(0..MESSAGES).map(plain_letter).collect());
-        let died = world.is_killed_after_polls(&plan, polls);
+        let died = world.kill_after_polls(&plan, polls);
         world.apply(&plan).unwrap();
         let mut ids = BTreeMap::<String, BTreeSet<String>>::new();
         for message in world.take(&world.source) {

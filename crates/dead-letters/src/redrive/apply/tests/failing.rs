@@ -10,7 +10,7 @@ use crate::ReaderError;
 fn a_redrive_whose_dlq_fails_midway_still_reports_its_sends() {
     let world = World::new((0..400).map(dead_letter).collect());
     // The credentials expire during the first pass.
-    world.fail(
+    world.inject_fault(
         SqsAction::ReceiveMessage,
         FaultScope::Request,
         FaultTrigger::Numbers((12..=5000).collect()),
@@ -40,7 +40,12 @@ fn a_redrive_whose_dlq_fails_midway_still_reports_its_sends() {
 #[test]
 fn a_redrive_that_fails_before_its_first_send_is_an_error() {
     let world = World::new((0..3).map(dead_letter).collect());
-    world.fail(SqsAction::ReceiveMessage, FaultScope::Request, FaultTrigger::Chance(1.0), Injection::Sender);
+    world.inject_fault(
+        SqsAction::ReceiveMessage,
+        FaultScope::Request,
+        FaultTrigger::Chance(1.0),
+        Injection::Sender,
+    );
     assert!(world.apply(&unfiltered_plan()).unwrap_err().is::<ReaderError>());
 }
 
@@ -49,7 +54,7 @@ fn a_redrive_without_permission_to_send_stops_after_a_hundred_attempts() {
     for count in [100, 500] {
         let mut world = World::new((0..count).map(dead_letter).collect());
         world.limits.watch = Duration::ZERO;
-        world.fail(
+        world.inject_fault(
             SqsAction::SendMessageBatch,
             FaultScope::Entry,
             FaultTrigger::Chance(1.0),
@@ -72,7 +77,7 @@ fn scattered_refused_sends_do_not_end_a_redrive() {
     let mut world = World::new((0..300).map(dead_letter).collect());
     world.limits.watch = Duration::ZERO;
     let refused = FaultTrigger::Numbers((1..=300).filter(|number| number % 50 != 0).collect());
-    world.fail(SqsAction::SendMessageBatch, FaultScope::Entry, refused, Injection::Sender);
+    world.inject_fault(SqsAction::SendMessageBatch, FaultScope::Entry, refused, Injection::Sender);
     let report = world.apply(&unfiltered_plan()).unwrap();
     assert_eq!((report.sent, report.early_end, world.depths()), (6, None, (294, 6)));
 }

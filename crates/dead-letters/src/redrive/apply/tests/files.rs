@@ -45,7 +45,7 @@ fn repeated_redrives_of_a_file_send_each_message_once() {
 
 /// Another selection uses the same journal: each dead letter of a file is sent once.
 #[test]
-fn a_message_sent_by_an_earlier_selection_is_not_sent_or_missing() {
+fn a_message_sent_for_another_selection_is_neither_resent_nor_missing() {
     let world = World::new(Vec::new());
     let messages = [dead_letter(0), dead_letter(1)];
     let plan = unfiltered_plan();

@@ -68,7 +68,7 @@ fn the_journal_separates_a_killed_run_from_the_next_one() {
 }
 
 #[test]
-fn a_failed_message_of_a_killed_run_is_sent_by_the_next_run() {
+fn a_failed_message_from_a_killed_run_is_sent_by_the_next_run() {
     let world = World::new((0..60).map(dead_letter).collect());
     let plan = unfiltered_plan();
     let killed = {

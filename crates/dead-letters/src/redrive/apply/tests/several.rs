@@ -52,7 +52,7 @@ fn a_killed_redrive_leaves_at_most_a_hundred_open_intents() {
     let (mut deaths, mut most, mut copies_seen) = (0, 0, 0);
     for polls in (1..).step_by(7) {
         let world = world();
-        let died = world.is_killed_after_polls(&unfiltered_plan(), polls);
+        let died = world.kill_after_polls(&unfiltered_plan(), polls);
         let (intended, in_both) = world.count_in_progress();
         assert!(intended <= 100 && intended + in_both <= 160, "{polls}: {intended} {in_both}");
         most = most.max(intended);
@@ -75,9 +75,9 @@ fn a_killed_redrive_leaves_at_most_a_hundred_open_intents() {
 }
 
 #[test]
-fn a_refused_request_keeps_only_its_own_ten_messages() {
+fn a_rejected_send_request_leaves_only_its_own_ten_messages_unsent() {
     let world = world();
-    world.fail(
+    world.inject_fault(
         SqsAction::SendMessageBatch,
         FaultScope::Entry,
         FaultTrigger::Numbers((11..=20).collect()),
@@ -91,11 +91,11 @@ fn a_refused_request_keeps_only_its_own_ten_messages() {
 }
 
 #[test]
-fn the_maximum_of_a_redrive_is_never_exceeded_although_sends_fail() {
+fn a_redrive_never_exceeds_its_maximum_even_if_sends_fail() {
     let mut world = world();
     world.limits.max = 95;
     let refused = FaultTrigger::Numbers((1..=200).step_by(3).collect());
-    world.fail(SqsAction::SendMessageBatch, FaultScope::Entry, refused, Injection::Sender);
+    world.inject_fault(SqsAction::SendMessageBatch, FaultScope::Entry, refused, Injection::Sender);
     let report = world.apply_slowly(&|| false, &|_| {});
     assert_eq!((report.sent, world.depths()), (95, (205, 95)));
 }
@@ -118,7 +118,7 @@ fn an_interrupt_waits_only_for_requests_in_progress() {
 fn requests_in_progress_when_the_dlq_fails_are_finished_and_journaled() {
     let world = world();
     let expired = FaultTrigger::Numbers((12..=5000).collect());
-    world.fail(SqsAction::ReceiveMessage, FaultScope::Request, expired, Injection::Sender);
+    world.inject_fault(SqsAction::ReceiveMessage, FaultScope::Request, expired, Injection::Sender);
     let report = world.apply_slowly(&|| false, &|_| {});
     assert!(matches!(report.early_end, Some(EarlyEnd::Failed(_))), "{report:?}");
     assert_eq!((report.sent, world.depths(), world.count_in_progress()), (100, (200, 100), (0, 0)));

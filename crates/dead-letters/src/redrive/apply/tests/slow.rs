@@ -76,14 +76,14 @@ fn a_redrive_at_one_message_per_second_finishes_in_one_run() {
     let redrive = RedriveJob { dlq: &dlq, source, clock, plan, can_come_back, limits, interrupted, progress };
     let report = clock.block_on(redrive.apply(&mut world.journal())).unwrap();
     assert_eq!(
-        (report.sent, report.is_covered(), report.to_json()["possible_copies"].as_u64()),
+        (report.sent, report.covers_whole_dlq(), report.to_json()["possible_copies"].as_u64()),
         (300, true, Some(0))
     );
     assert_eq!(world.depths(), (0, 300));
 }
 
 #[test]
-fn messages_of_a_killed_redrive_are_visible_again_within_two_minutes() {
+fn messages_held_by_a_killed_redrive_are_visible_within_two_minutes() {
     let mut world = World::new((0..300).map(dead_letter).collect());
     world.limits.rate = Some(1);
     let plan = unfiltered_plan();
@@ -109,7 +109,7 @@ fn messages_of_a_killed_redrive_are_visible_again_within_two_minutes() {
 fn a_redrive_waits_once_for_a_message_that_another_program_holds() {
     let mut world = World::new((0..161).map(dead_letter).collect());
     world.limits = RedriveLimits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
-    world.fail(
+    world.inject_fault(
         SqsAction::ChangeMessageVisibilityBatch,
         FaultScope::Request,
         FaultTrigger::Chance(1.0),

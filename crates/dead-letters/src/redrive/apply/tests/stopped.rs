@@ -7,7 +7,7 @@ use super::*;
 impl World {
     /// Runs the redrive. Until it ends, passes every batch that arrives in the source queue to `on_messages`, then
     /// deletes the batch.
-    pub(super) fn apply_while(
+    pub(super) fn apply_with_consumer(
         &self,
         plan: &RedrivePlan,
         mut on_messages: impl AsyncFnMut(Vec<ReceivedMessage>),
@@ -56,7 +56,8 @@ impl World {
 fn returned_messages_of_a_stopped_run_are_sent_by_the_next_run() {
     let world = World::new((0..60).map(dead_letter).collect());
     let plan = unfiltered_plan();
-    let first = world.apply_while(&plan, async |messages| world.resend(&world.dlq, messages, 0).await);
+    let first =
+        world.apply_with_consumer(&plan, async |messages| world.resend(&world.dlq, messages, 0).await);
     assert_eq!(
         (first.sent, first.returned_count(), RedriveOutcome::from_report(&first, u64::MAX)),
         (50, 50, RedriveOutcome::Stopped)
@@ -76,7 +77,8 @@ fn a_redrive_with_returned_messages_does_not_end_as_done() {
     let mut world = World::new((0..60).map(dead_letter).collect());
     world.limits.stop_after_failures_percent = 100;
     let plan = unfiltered_plan();
-    let report = world.apply_while(&plan, async |messages| world.resend(&world.dlq, messages, 0).await);
+    let report =
+        world.apply_with_consumer(&plan, async |messages| world.resend(&world.dlq, messages, 0).await);
     assert_eq!((report.sent, report.returned_count() >= 50), (60, true));
     assert_eq!(RedriveOutcome::from_report(&report, u64::MAX), RedriveOutcome::Left, "{report:?}");
 }

@@ -19,9 +19,9 @@ impl World {
 }
 
 #[test]
-fn a_repeated_send_without_an_answer_is_a_possible_copy() {
+fn a_send_retried_after_a_lost_response_counts_as_a_possible_copy() {
     let world = World::new((0..10).map(dead_letter).collect());
-    world.fail_sends(FaultTrigger::Numbers((1..=5).collect()), Injection::LostAnswer);
+    world.fail_sends(FaultTrigger::Numbers((1..=5).collect()), Injection::LostResponse);
     let report = world.apply(&unfiltered_plan()).unwrap();
     assert_eq!((report.sent, report.possible_copies), (10, 5));
     assert_eq!((world.depths(), world.count_copies()), ((0, 15), 5));
@@ -33,7 +33,7 @@ fn a_redrive_killed_with_lost_responses_reports_possible_copies() {
     let (mut deaths, mut copies_seen) = (0, 0);
     for polls in 1.. {
         let world = World::new((0..MESSAGES).map(dead_letter).collect());
-        world.fail_sends(FaultTrigger::Chance(0.3), Injection::LostAnswer);
+        world.fail_sends(FaultTrigger::Chance(0.3), Injection::LostResponse);
         let first = {
             let plan = unfiltered_plan();
             let mut journal = world.journal();

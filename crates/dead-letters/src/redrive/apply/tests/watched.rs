@@ -46,7 +46,8 @@ fn pilot_messages_that_wait_for_a_retry_stop_a_redrive() {
     let world = World::new((0..500).map(dead_letter).collect());
     let plan = unfiltered_plan();
     // The default policy: five re-sends with delays of up to 900 s before a message is dead-lettered again.
-    let report = world.apply_while(&plan, async |messages| world.resend(&world.source, messages, 900).await);
+    let report =
+        world.apply_with_consumer(&plan, async |messages| world.resend(&world.source, messages, 900).await);
     assert_eq!(
         (report.sent, RedriveOutcome::from_report(&report, u64::MAX)),
         (50, RedriveOutcome::Stopped),
@@ -56,12 +57,13 @@ fn pilot_messages_that_wait_for_a_retry_stop_a_redrive() {
 }
 
 #[test]
-fn the_last_check_of_a_pilot_is_made_after_a_late_one() {
+fn the_last_pilot_check_is_made_even_after_a_late_one() {
     let mut world = World::new((0..500).map(dead_letter).collect());
     // The check at 10 s takes a second.
     world.limits.watch = Duration::from_millis(10_500);
     let plan = unfiltered_plan();
-    let report = world.apply_while(&plan, async |messages| world.resend(&world.source, messages, 900).await);
+    let report =
+        world.apply_with_consumer(&plan, async |messages| world.resend(&world.source, messages, 900).await);
     assert_eq!((report.sent, report.early_end, world.depths()), (50, Some(EarlyEnd::Stopped), (450, 50)));
     assert_eq!(report.pilot_result.map(|watched| (watched.seconds, watched.waiting)), Some((10, Some(50))));
 }
@@ -70,7 +72,7 @@ fn the_last_check_of_a_pilot_is_made_after_a_late_one() {
 fn a_successful_pilot_does_not_stop_a_redrive() {
     let world = World::new((0..500).map(dead_letter).collect());
     let plan = unfiltered_plan();
-    let report = world.apply_while(&plan, async |_| ());
+    let report = world.apply_with_consumer(&plan, async |_| ());
     assert_eq!(
         (report.sent, RedriveOutcome::from_report(&report, u64::MAX)),
         (500, RedriveOutcome::Done),
@@ -84,7 +86,7 @@ fn the_report_has_the_result_of_the_pilot() {
     let plan = unfiltered_plan();
     // Of the first ten messages, one is given up and three wait for a retry; the rest succeed.
     let mut taken = 0;
-    let report = world.apply_while(&plan, async |mut messages| {
+    let report = world.apply_with_consumer(&plan, async |mut messages| {
         taken += messages.len();
         if taken == messages.len() {
             world.resend(&world.dlq, vec![messages.remove(0)], 0).await;
@@ -119,7 +121,7 @@ fn a_pilot_is_watched_for_the_configured_time_and_zero_means_no_pilot() {
 }
 
 #[test]
-fn an_interrupt_ends_watching_the_pilot_within_a_second() {
+fn an_interrupted_redrive_stops_watching_its_pilot_within_a_second() {
     let world = World::new((0..100).map(dead_letter).collect());
     let plan = unfiltered_plan();
     let began = std::cell::Cell::new(None);
@@ -146,7 +148,7 @@ fn messages_delayed_before_the_pilot_do_not_count_as_its_failures() {
     let delay = DelaySeconds::new(900).unwrap();
     world.put(&world.source, (600..640).map(|n| Content { delay, ..dead_letter(n) }).collect());
     let plan = unfiltered_plan();
-    let report = world.apply_while(&plan, async |_| ());
+    let report = world.apply_with_consumer(&plan, async |_| ());
     assert_eq!(
         (report.sent, RedriveOutcome::from_report(&report, u64::MAX)),
         (500, RedriveOutcome::Done),
@@ -160,7 +162,7 @@ fn delayed_messages_count_only_at_the_end_of_the_pilot() {
     let plan = unfiltered_plan();
     // More than 20 % wait at the first check, after 5 seconds, and succeed by the last one.
     let mut retried = 0;
-    let report = world.apply_while(&plan, async |messages| {
+    let report = world.apply_with_consumer(&plan, async |messages| {
         if retried < 20 {
             retried += messages.len();
             world.resend(&world.source, messages, 30).await;
@@ -190,7 +192,7 @@ fn a_pilot_with_a_known_result_is_not_watched_any_longer() {
         world.limits.stop_after_failures_percent = percent;
         let mut left = back;
         let plan = unfiltered_plan();
-        let report = world.apply_while(&plan, async |messages| {
+        let report = world.apply_with_consumer(&plan, async |messages| {
             let failed: Vec<_> = messages.into_iter().take(left).collect();
             left -= failed.len();
             world.resend(&world.dlq, failed, after).await;

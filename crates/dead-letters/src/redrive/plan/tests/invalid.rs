@@ -15,9 +15,9 @@ fn invalid_record(body: &str, code: &str) -> DeadLetterRecord {
     DeadLetterRecord::new(received_message(body, attributes, 1))
 }
 
-fn send_back(plan: &RedrivePlan, record: &DeadLetterRecord) -> SendBack {
+fn expect_planned_send(plan: &RedrivePlan, record: &DeadLetterRecord) -> PlannedSend {
     match plan.decide(record).unwrap() {
-        RedriveDecision::Send(send_back) => *send_back,
+        RedriveDecision::Send(expect_planned_send) => *expect_planned_send,
         other => panic!("{other:?}"),
     }
 }
@@ -26,7 +26,7 @@ fn send_back(plan: &RedrivePlan, record: &DeadLetterRecord) -> SendBack {
 fn an_edit_turns_a_body_that_is_not_json_into_a_message() {
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"n":1.50}}"#);
     let record = invalid_record(&body, "INVALID_MESSAGE_FORMAT");
-    let repaired = send_back(&plan(r#".body = .body + "}""#), &record);
+    let repaired = expect_planned_send(&plan(r#".body = .body + "}""#), &record);
     assert_eq!(
         repaired.message.content().body,
         format!(r#"{{"metadata":{{"message_id":"{ID}","redrive_generation":1}},"data":{{"n":1.50}}}}"#)
@@ -37,9 +37,9 @@ fn an_edit_turns_a_body_that_is_not_json_into_a_message() {
     );
     assert_eq!(repaired.message.content().attributes.keys().collect::<Vec<_>>(), ["tenant"]);
     let object = plan(&format!(r#".body = {{metadata: {{message_id: "{ID}"}}, data: {{}}}}"#));
-    assert_eq!(send_back(&object, &record).message_id, ID);
+    assert_eq!(expect_planned_send(&object, &record).message_id, ID);
     let by_hand = RedrivePlan { edit: Some(BodyEdit::replace_body(&format!("{body}}}\r\n"))), ..plan(".") };
-    assert_eq!(send_back(&by_hand, &record).message_id, ID);
+    assert_eq!(expect_planned_send(&by_hand, &record).message_id, ID);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn an_invalid_id_is_replaced_and_both_ids_are_reported() {
     );
     let edit = format!(r#".body.metadata.message_id = "{NEW_ID}""#);
     for new_id in [false, true] {
-        let repaired = send_back(&RedrivePlan { new_id, ..plan(&edit) }, &record);
+        let repaired = expect_planned_send(&RedrivePlan { new_id, ..plan(&edit) }, &record);
         assert_eq!(
             repaired.message.content().body,
             format!(
@@ -64,26 +64,29 @@ fn an_invalid_id_is_replaced_and_both_ids_are_reported() {
     }
     let nameless = invalid_record(r#"{"metadata":{},"data":{"n":1}}"#, "INVALID_MESSAGE_SCHEMA");
     for new_id in [false, true] {
-        let repaired = send_back(&RedrivePlan { new_id, ..plan(&edit) }, &nameless);
+        let repaired = expect_planned_send(&RedrivePlan { new_id, ..plan(&edit) }, &nameless);
         assert_eq!((repaired.message_id.as_str(), repaired.old_message_id), (NEW_ID, None), "{new_id}");
     }
     // An edit finds the SQS message id in the document. On SQS, that id is a UUID.
     let sqs_id =
         DeadLetterRecord::new(ReceivedMessage { sqs_message_id: NEW_ID.to_owned(), ..record.message });
-    assert_eq!(send_back(&plan(".body.metadata.message_id = .message_id"), &sqs_id).message_id, NEW_ID);
+    assert_eq!(
+        expect_planned_send(&plan(".body.metadata.message_id = .message_id"), &sqs_id).message_id,
+        NEW_ID
+    );
 }
 
 /// The message was found invalid by the message-processor, the only function with the schema for `data`.
 #[test]
-fn a_message_refused_by_the_users_schema_may_change_its_id() {
+fn an_edit_may_change_the_id_of_a_message_the_users_schema_refused() {
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{}}}}"#);
     let edit = plan(&format!(r#".body.metadata.message_id = "{NEW_ID}""#));
     for reason in [DeadLetterReason::InvalidMessageFormat, DeadLetterReason::InvalidMessageSchema] {
-        assert_eq!(send_back(&edit, &invalid_record(&body, reason.as_str())).message_id, NEW_ID);
+        assert_eq!(expect_planned_send(&edit, &invalid_record(&body, reason.as_str())).message_id, NEW_ID);
         // The trace header of a message with full attributes.
         let trace_header = Some(GivenUpMessage::from_code(reason).add_to_trace_header(None));
         let full = ReceivedMessage { trace_header, ..received_message(&body, Attributes::new(), 1) };
-        assert_eq!(send_back(&edit, &DeadLetterRecord::new(full)).message_id, NEW_ID, "{reason:?}");
+        assert_eq!(expect_planned_send(&edit, &DeadLetterRecord::new(full)).message_id, NEW_ID, "{reason:?}");
     }
     let exhausted = invalid_record(&body, DeadLetterReason::RetryAttemptExceeded.as_str());
     assert!(matches!(edit.decide(&exhausted).unwrap(), RedriveDecision::Stays(StayReason::EditRefused(_))));
@@ -91,7 +94,7 @@ fn a_message_refused_by_the_users_schema_may_change_its_id() {
 
 /// An invalid body has no generation, or an older one.
 #[test]
-fn the_generation_of_the_final_record_counts_for_the_limit() {
+fn the_generation_in_the_final_record_counts_toward_the_limit() {
     let body = r#"{"metadata":{"message_id":"order-5"},"data":{}}"#;
     let record_in_generation = |generation: u32| {
         let mut message = annotated_record(body, "INVALID_MESSAGE_SCHEMA", "it is wrong", 1);
@@ -102,22 +105,24 @@ fn the_generation_of_the_final_record_counts_for_the_limit() {
         DeadLetterRecord::new(message)
     };
     let edit = plan(&format!(r#".body.metadata.message_id = "{NEW_ID}""#));
-    let repaired = send_back(&edit, &record_in_generation(2));
+    let repaired = expect_planned_send(&edit, &record_in_generation(2));
     assert!(repaired.message.content().body.contains(r#""redrive_generation":3"#));
     assert_eq!(repaired.generation, 3, "the journal recognizes it by that generation if it returns");
     assert_eq!(edit.decide(&record_in_generation(3)).unwrap(), RedriveDecision::Stays(StayReason::Parked(3)));
 }
 
 #[test]
-fn an_edit_can_repair_invalid_metadata_and_resets_its_budget() {
+fn an_edit_can_repair_invalid_metadata_and_resets_the_retry_budget() {
     let record = invalid_record(
         &format!(
             r#"{{"metadata":{{"message_id":"{ID}","retry_attempt":"two","retry_history":7}},"data":{{}}}}"#
         ),
         "INVALID_MESSAGE_SCHEMA",
     );
-    let repaired =
-        send_back(&plan("del(.body.metadata.retry_attempt) | .body.metadata.retry_history = []"), &record);
+    let repaired = expect_planned_send(
+        &plan("del(.body.metadata.retry_attempt) | .body.metadata.retry_history = []"),
+        &record,
+    );
     assert_eq!(
         repaired.message.content().body,
         format!(r#"{{"metadata":{{"message_id":"{ID}","redrive_generation":1}},"data":{{}}}}"#)
@@ -129,7 +134,7 @@ fn an_unreadable_message_without_a_verdict_counts_as_invalid() {
     let unannotated_record = |body: &str| DeadLetterRecord::new(received_message(body, Attributes::new(), 1));
     let edit = format!(r#".body.metadata.message_id = "{NEW_ID}""#);
     let no_id = unannotated_record(r#"{"metadata":{},"data":{}}"#);
-    assert_eq!(send_back(&plan(&edit), &no_id).message_id, NEW_ID);
+    assert_eq!(expect_planned_send(&plan(&edit), &no_id).message_id, NEW_ID);
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{}}}}"#);
     let why = "it changes /metadata/message_id, which cannot be changed".to_owned();
     assert_eq!(
@@ -167,6 +172,6 @@ fn the_result_of_an_edit_must_be_a_valid_message() {
 fn an_edited_body_loses_its_duplicate_members() {
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"a":1}},"data":{{"a":2}}}}"#);
     let record = invalid_record(&body, "INVALID_MESSAGE_FORMAT");
-    let repaired = send_back(&plan(".body |= tojson"), &record).message.into_content();
+    let repaired = expect_planned_send(&plan(".body |= tojson"), &record).message.into_content();
     assert!(repaired.body.ends_with(r#""data":{"a":2}}"#), "{}", repaired.body);
 }

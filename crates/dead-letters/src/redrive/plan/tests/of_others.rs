@@ -65,7 +65,7 @@ fn only_the_edit_changes_a_foreign_message() {
 }
 
 #[test]
-fn without_plain_a_foreign_message_stays_with_advice() {
+fn a_foreign_message_stays_without_plain_and_the_reason_suggests_it() {
     let stay_reason = |plan: RedrivePlan, body: &str| {
         let plan = RedrivePlan { max_generation: 3, ..plan };
         let record = DeadLetterRecord::new(received_message(body, Attributes::new(), 1));
@@ -120,7 +120,7 @@ fn foreign_bodies_must_match_the_given_schema() {
 
 /// Each dead letter of a shared DLQ goes back to its own queue, as in SQS's own redrive.
 #[test]
-fn a_message_of_a_shared_dlq_is_selected_only_for_its_source() {
+fn a_message_in_a_shared_dlq_is_selected_only_for_its_source() {
     let arn = |name: &str| format!("arn:aws:sqs:us-east-1:000000000000:{name}");
     let letter = |from: Option<&str>| {
         let redriven_from = from.map(arn);

@@ -65,7 +65,7 @@ fn a_redriven_plain_message_keeps_its_body_and_gets_a_fresh_budget() {
 }
 
 #[test]
-fn an_edited_plain_body_keeps_its_id_without_new_id() {
+fn an_edited_plain_message_keeps_its_id_unless_new_id_is_set() {
     let record = plain_record(r#"{"order":1.50,"n":1e400}"#, 0);
     let content = expect_send(plan(".body.order = 2").decide(&record).unwrap());
     assert_eq!(content.body, r#"{"order":2,"n":1e400}"#);
@@ -83,7 +83,7 @@ fn an_edited_plain_body_keeps_its_id_without_new_id() {
 
 /// A message that SQS itself moved to a deployment's DLQ.
 #[test]
-fn a_plain_message_without_redeliver_goes_back_only_if_plain_is_on() {
+fn an_untouched_plain_message_goes_back_only_if_plain_is_on() {
     let raw = DeadLetterRecord::new(received_message("no envelope", Attributes::new(), 1));
     let refused = plain_plan().decide(&raw).unwrap();
     assert!(matches!(refused, RedriveDecision::Stays(StayReason::NotAMessage(_))), "{refused:?}");

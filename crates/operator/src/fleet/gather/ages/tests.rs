@@ -7,7 +7,7 @@ use crate::queues::AwsConnection;
 use crate::queues::cloudwatch::METRICS_MAX;
 
 #[test]
-fn the_newest_age_point_counts_in_any_order() {
+fn the_newest_datapoint_is_used_regardless_of_order() {
     let at = |seconds| Timestamp::from_timestamp(seconds, 0).unwrap();
     let age = |points: &[(i64, i64)]| {
         newest_age(&points.iter().map(|(seconds, value)| (at(*seconds), *value)).collect::<Vec<_>>())
@@ -50,7 +50,7 @@ fn page(seconds: f64, at: i64, next: Option<&str>) -> (u16, LoopbackBody) {
 }
 
 #[tokio::test]
-async fn five_hundred_ages_are_one_request_and_the_newest_point_counts() {
+async fn a_request_fetches_500_ages_and_the_newest_datapoint_is_used() {
     let newer = page(120.0, 1_800_000_060, Some("more"));
     let server =
         Loopback::start_scripted([newer, page(60.0, 1_800_000_000, None), page(30.0, 1_800_000_000, None)]);

@@ -45,7 +45,7 @@ fn stream_mappings_are_senders_and_active_queue_mappings_are_readers() {
 }
 
 #[test]
-fn a_reader_includes_the_settings_to_check_its_queue() {
+fn a_reader_has_the_settings_needed_to_check_its_queue() {
     let reads = |types: Option<Vec<FunctionResponseType>>, window| {
         let mapping = EventSourceMappingConfiguration::builder().function_arn(FUNCTION).event_source_arn(DLQ);
         let mapping = mapping.uuid("one").set_function_response_types(types);

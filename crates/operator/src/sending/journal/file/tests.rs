@@ -25,7 +25,7 @@ impl Directory {
     }
 
     fn open(&self, queue: &str) -> Result<(SendJournal<File>, ConfirmedLines), CommandFailure> {
-        let form = LineForm::Body(Box::default());
+        let form = LineFormat::Body(Box::default());
         open_journal(&self.file("input.sent"), &self.file("input"), queue, &form)
     }
 
@@ -51,7 +51,7 @@ fn a_journal_with_a_torn_last_record_is_continued() {
 }
 
 #[test]
-fn a_journal_of_another_input_or_queue_is_refused() {
+fn a_journal_for_another_input_or_queue_is_refused() {
     let directory = Directory::new();
     directory.record_two_lines();
     assert!(directory.refusal("arn:two").contains("belongs to a send to arn:one"));

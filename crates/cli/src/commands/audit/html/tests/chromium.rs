@@ -30,7 +30,7 @@ fn chromium_renders_the_audit_page() {
     let records: Vec<_> = (0..40)
         .map(|number| {
             let code = if number % 3 == 0 { "NON_RETRYABLE_ERROR" } else { "RETRY_ATTEMPT_EXCEEDED" };
-            with_sent_seconds(record(code, "order 1 failed", number), i64::from(number) * 1000)
+            with_sent_time(record(code, "order 1 failed", number), i64::from(number) * 1000)
         })
         .collect();
     let picture = scratch.file_path("page.png");
@@ -50,7 +50,7 @@ fn long_records() -> Vec<DeadLetterRecord> {
     foreign.message.sqs_message_id = "i".repeat(100);
     let mut records: Vec<_> = (0..12)
         .map(|number| {
-            with_sent_seconds(record("RETRY_ATTEMPT_EXCEEDED", "down", number), i64::from(number) * 5000)
+            with_sent_time(record("RETRY_ATTEMPT_EXCEEDED", "down", number), i64::from(number) * 5000)
         })
         .collect();
     records.extend([
