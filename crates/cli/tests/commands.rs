@@ -176,6 +176,10 @@ fn wrong_usage_exits_with_2_and_names_the_error() {
             &["local", "Cargo.toml", "--target", "http://example.com"],
             "use https://, or http:// to this machine",
         ),
+        (
+            &["local", "Cargo.toml", "--target", "http://user:secret@127.0.0.1:8000"],
+            "--target: contains credentials, which `redeliver local` does not send; remove them",
+        ),
         (&["audit", "--queue", "two words"], "is not a queue's URL, name or ARN"),
         (&["audit", "--queue", "q", "--stage", "test"], "cannot be used with"),
         (&["purge", "--queue", "q", "--backup", "b"], "`--where true` selects all of them"),

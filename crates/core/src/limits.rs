@@ -42,7 +42,7 @@ pub type DelaySeconds = Seconds<900>;
 /// The delay before a retry: up to 12 hours, the longest time for which SQS can hide a message ("Amazon SQS visibility
 /// timeout"). A delay that exceeds [`DelaySeconds`] requires hops or a visibility timeout for the message.
 pub type RetryDelay = Seconds<43_200>;
-/// A visibility timeout: up to 12 hours from the receive ("Amazon SQS visibility timeout").
+/// A visibility timeout: up to 12 hours after the receive ("Amazon SQS visibility timeout").
 pub type VisibilitySeconds = Seconds<43_200>;
 
 impl<const MAX: u16> Seconds<MAX> {

@@ -90,7 +90,7 @@ struct NoticeMemory {
 
 #[derive(Debug, Default)]
 struct CauseMemory {
-    /// The end of the hour since the last notice; `None` if the next notice is due.
+    /// The time until which the cause sends no notice, one hour after the last one; `None` if the next notice is due.
     silent_until: Option<Timestamp>,
     /// The pending notice about all deaths since the last notice.
     next: Option<Notice>,
@@ -103,7 +103,7 @@ impl<N: Notifier> Notices<N> {
         Self { notifier, about, memory: Mutex::default() }
     }
 
-    /// Sends, until `end`, the notices that these deaths make due and those that were refused earlier.
+    /// Sends the notices that are due because of these deaths, and those refused earlier, until `end`.
     ///
     /// Never fails: if time runs out, the remaining notices are sent with the next batch. After a refusal, which is
     /// reported to the observer, all due notices wait for the first batch after a pause of one minute. A publish

@@ -1,5 +1,5 @@
-//! The checks before a deployment: it must not resume a paused stack, the event source mappings must suit redeliver,
-//! the queue names must be free, and the account must have enough concurrency.
+//! The checks before a deployment: it must not resume a paused stack, the event source mappings must have the settings
+//! that redeliver needs, the queue names must be free, and the account must have enough concurrency.
 
 mod concurrency;
 mod event_sources;
@@ -124,8 +124,8 @@ async fn check_concurrency(connection: &AwsConnection, wanted: u64) -> Result<Co
     Ok(Concurrency::new(wanted, quota, &region))
 }
 
-/// A queue of the deployment, or another queue that is read by a function that also reads the source queue, with the
-/// mappings that read it.
+/// A queue and the mappings that read it. The queue is one of the deployment's, or its reader also reads the source
+/// queue.
 #[derive(Debug)]
 struct MappedQueue {
     arn: String,

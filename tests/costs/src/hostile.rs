@@ -21,13 +21,13 @@ use crate::published::{ITEMS, PLACES, SchemaPlace};
 
 /// The maximum size of an SQS message ("Amazon SQS message quotas").
 const MESSAGE_BYTES: usize = 1 << 20;
-/// A number of JSON values slightly below the limit for messages with a schema.
+/// A count of JSON values slightly below the limit for messages with a schema.
 const CHECKED_VALUES: usize = 99_000;
 const HEAD: &str = r#"{"metadata":{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01"},"data":"#;
 
 /// A hostile input and its reader.
 pub struct HostileCase {
-    /// The reader, and the hostile part of its input if there is only one.
+    /// The reader's name, followed by the hostile part of its input if there is only one.
     pub message: String,
     /// The location or the shape of the hostile part; can be empty.
     pub place: String,

@@ -75,7 +75,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     let checked = check_files(arguments)?;
     let is_valid = checked.iter().all(|file| file.findings.is_empty());
     // File names and message fields are untrusted, so they are escaped.
-    let table = || escape_lines(&checked.iter().map(describe_checked).collect::<String>());
+    let table = || escape_lines(&checked.iter().map(describe_file_check).collect::<String>());
     arguments.printing.print_report("check", &CheckReport { valid: is_valid, files: &checked }, table)?;
     let counts = checked.iter().filter_map(|file| file.messages).filter(|_| !arguments.plain.plain);
     let hints = counts.filter_map(|counts| {
@@ -104,7 +104,7 @@ fn check_files(arguments: &Arguments) -> Result<Vec<FileCheck>, FileError> {
 }
 
 /// Returns one line per finding, or one line about a valid file.
-fn describe_checked(checked: &FileCheck) -> String {
+fn describe_file_check(checked: &FileCheck) -> String {
     let name = checked.name.display();
     match checked.messages {
         _ if !checked.findings.is_empty() => {

@@ -1,5 +1,5 @@
-//! The status page: a sentence about problems, the messages waiting in and flowing through each queue, and the last
-//! day.
+//! The status page: a sentence about problems, the messages waiting in and flowing through each queue, and charts for
+//! the last day.
 
 mod answer;
 mod last_day;
@@ -33,7 +33,7 @@ pub(crate) fn render_status(at: &DeploymentRequest) -> Markup {
         @match at.status.last_seen.last_result() {
             Some(seen) => {
                 @if let Some(why) = at.status.last_seen.last_error() { p class="warning" role="alert" { (why) } }
-                (render_now(&at.from, &at.page_path(""), &seen, at.reading.last_seen.last_result().as_deref()))
+                (render_current_status(&at.from, &at.page_path(""), &seen, at.reading.last_seen.last_result().as_deref()))
             }
             None => (render_placeholder(at)),
         }
@@ -41,7 +41,7 @@ pub(crate) fn render_status(at: &DeploymentRequest) -> Markup {
 }
 
 /// Renders the status; `base` is the URL of the deployment's pages.
-fn render_now(dlq: &str, base: &str, seen: &LiveStatus, snapshot: Option<&Snapshot>) -> Markup {
+fn render_current_status(dlq: &str, base: &str, seen: &LiveStatus, snapshot: Option<&Snapshot>) -> Markup {
     let LiveStatus { at, status, flows, alarms, day } = seen;
     let on: Vec<_> =
         alarms.iter().filter(|(_, state)| state == "ALARM").map(|(name, _)| name.as_str()).collect();
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn each_queue_has_its_counts_and_problems_stand_out() {
         let alarms = [("target-down", "ALARM"), ("dead-letters", "OK")];
-        let page = render_now(DLQ, "/s/0/", &live_status(&alarms), None).into_string();
+        let page = render_current_status(DLQ, "/s/0/", &live_status(&alarms), None).into_string();
         for expected in [
             "<dt>visible</dt><dd>3</dd>",
             "<div class=\"alarm\"><dt>visible</dt><dd><a href=\"/s/0/letters\">41</a></dd></div>",
@@ -353,7 +353,8 @@ mod tests {
             assert!(page.contains(expected), "{expected} in {page}");
         }
         assert!(!page.contains("Alarm: dead-letters") && !page.contains("out 0"), "{page}");
-        let quiet = render_now(DLQ, "/s/0/", &live_status(&[("dead-letters", "OK")]), None).into_string();
+        let quiet =
+            render_current_status(DLQ, "/s/0/", &live_status(&[("dead-letters", "OK")]), None).into_string();
         assert!(quiet.contains("Alarms on: 0 of 1."), "{quiet}");
     }
 

@@ -46,7 +46,7 @@ impl QueueTimes {
         sent_at + self.retention - self.visibility_timeout.duration()
     }
 
-    /// Returns the longest time for which a received message can be hidden: 12 hours from the receive
+    /// Returns the longest time for which a received message can be hidden: 12 hours after the receive
     /// ("ChangeMessageVisibility", Amazon SQS API Reference), minus the visibility timeout, because the call may have
     /// taken that long.
     pub(crate) fn hidden_time_max(self) -> VisibilitySeconds {

@@ -23,7 +23,7 @@ const VISIBILITY_TIMEOUT_MAX: Duration = Duration::from_secs(1800);
 const LATE_AFTER: Duration = Duration::from_secs(15);
 /// The pause before a failed extension is retried.
 const PAUSE: Duration = Duration::from_secs(5);
-/// The longest time that SQS hides a message: 12 hours from the receive, regardless of extensions
+/// The longest time that SQS hides a message: 12 hours after the receive, regardless of extensions
 /// ("ChangeMessageVisibility", Amazon SQS API Reference).
 const SINCE_RECEIVE_MAX: Duration = VisibilitySeconds::MAX.duration();
 

@@ -93,9 +93,9 @@ fn read_object(document: &str) -> Option<MessageExport> {
         let is_received = if messages.is_empty() {
             members.keys().all(|name| RESPONSE_MEMBERS.contains(&name.as_str()))
         } else {
-            messages
-                .iter()
-                .all(|message| self::parse_members(message.get()).is_some_and(|it| is_received(&it, 1)))
+            messages.iter().all(|message| {
+                self::parse_members(message.get()).is_some_and(|it| is_received_message(&it, 1))
+            })
         };
         return is_received.then(|| MessageExport::new(ExportKind::Received, &messages));
     }
@@ -106,7 +106,7 @@ fn read_object(document: &str) -> Option<MessageExport> {
         let is_event = !records.is_empty() && records.iter().all(is_record);
         return is_event.then(|| MessageExport::new(ExportKind::LambdaEvent, &records));
     }
-    (is_received(&members, 2) || is_record(&members)).then(|| MessageExport {
+    (is_received_message(&members, 2) || is_record(&members)).then(|| MessageExport {
         kind: ExportKind::Message,
         elements: vec![Element::Exported(document.trim().to_owned())],
     })
@@ -152,7 +152,7 @@ fn parse_members(document: &str) -> Option<ExportMembers<'_>> {
 }
 
 /// Returns true for a message with a body and no unknown members.
-fn is_received(members: &ExportMembers<'_>, members_min: usize) -> bool {
+fn is_received_message(members: &ExportMembers<'_>, members_min: usize) -> bool {
     members.len() >= members_min
         && members.get("Body").is_some_and(|body| body.get().starts_with('"'))
         && members.keys().all(|name| MESSAGE_MEMBERS.contains(&name.as_str()))
@@ -206,7 +206,7 @@ struct ExportedAttribute {
 /// and from `number`, the message's position in the input. A missing send time is replaced with `default_sent_at`.
 ///
 /// # Errors
-/// Returns a description of the message's defect, without its values.
+/// The message is invalid. The error describes the problem without quoting any values.
 pub(super) fn archived_message(
     exported: &str,
     number: usize,

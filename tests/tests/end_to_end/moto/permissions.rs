@@ -53,7 +53,7 @@ pub(super) fn same_resource(one: &str, other: &str) -> bool {
     one == other || (one.contains("secretsmanager") && other.contains("secretsmanager"))
 }
 
-/// Returns the name of the user that stands for Lambda with a role.
+/// Returns the name of the user that stands in for Lambda when it assumes a role.
 pub(super) fn lambda_user(role: &str) -> String {
     format!("{role}@lambda")
 }
@@ -80,7 +80,7 @@ pub(super) fn permissions(roles: &BTreeMap<String, Vec<Value>>) -> BTreeSet<Role
 }
 
 /// Returns the inline statements by role. AWS's own policies on users' functions do not count.
-pub(super) fn roles(template: &Template) -> BTreeMap<String, Vec<Value>> {
+pub(super) fn statements_by_role(template: &Template) -> BTreeMap<String, Vec<Value>> {
     let mut roles: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for (id, role) in template.resources_by_type("AWS::IAM::Role") {
         let inline = role["Policies"].as_array().into_iter().flatten();

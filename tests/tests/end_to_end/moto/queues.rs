@@ -4,7 +4,7 @@ use redeliver_tests::moto::MotoAccount;
 use redeliver_tests::template::Template;
 use serde_json::{Value, json};
 
-use super::permissions::{action_resource_pairs, roles, strings};
+use super::permissions::{action_resource_pairs, statements_by_role, strings};
 use super::stack::text;
 
 pub(super) async fn create(account: &MotoAccount, template: &Template) {
@@ -60,7 +60,7 @@ fn encryption_attribute(template: &Template, setter: &Value) -> Value {
     if setter["HasKey"] != "true" {
         return json!({});
     }
-    let permissions = roles(template).into_values().flatten().collect::<Vec<_>>();
+    let permissions = statements_by_role(template).into_values().flatten().collect::<Vec<_>>();
     let mut keys = permissions
         .iter()
         .flat_map(action_resource_pairs)

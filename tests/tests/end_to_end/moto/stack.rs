@@ -24,8 +24,8 @@ use tokio::time::{Instant, sleep};
 use super::mapping::MotoMapping;
 use super::messages::LONG_DELAY_SECONDS;
 use super::permissions::{
-    RolePermission, action_resource_pairs, is_account_id, is_lambda_action, lambda_user, permissions, roles,
-    same_resource,
+    RolePermission, action_resource_pairs, is_account_id, is_lambda_action, lambda_user, permissions,
+    same_resource, statements_by_role,
 };
 use super::{TEMPLATES, queues};
 
@@ -58,7 +58,7 @@ impl MotoStack {
         queues::create(&account, &template).await;
         let journal = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("permissions-{}", account.id));
         let _of_an_earlier_run = std::fs::remove_file(&journal);
-        let roles = roles(&template);
+        let roles = statements_by_role(&template);
         let (mappings, keys, recorded) = (Vec::new(), BTreeMap::new(), AtomicUsize::new(0));
         let mut stack = Self { account, template, roles, mappings, journal, keys, recorded };
         stack.create_users().await;

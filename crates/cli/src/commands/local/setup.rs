@@ -79,12 +79,15 @@ fn own_function(command: RuntimeCommand, handler_event: HandlerEvent) -> OwnFunc
 fn http_target(url: &str) -> Result<HttpTarget, CommandFailure> {
     let refused = |reason: &dyn Display| option_error("--target", reason);
     let address = TargetAddress::parse(url, false).map_err(|error| match error {
-        // Their own texts mention what only a deployed function accepts: `TARGET_ALLOW_HTTP` or an ARN.
+        // Their own texts mention what only a deployed function accepts: settings or an ARN.
         TargetError::PlainHttp => {
             refused(&"is http:// to another machine; use https://, or http:// to this machine")
         }
         TargetError::Neither => refused(&"is neither an https:// URL nor an http:// URL of this machine"),
-        error => refused(&error),
+        TargetError::Credentials => {
+            refused(&"contains credentials, which `redeliver local` does not send; remove them")
+        }
+        error @ TargetError::Fragment => refused(&error),
     })?;
     match address {
         TargetAddress::Url(url) => {

@@ -79,7 +79,7 @@ const CLOSING: HelpFooter = HelpFooter {
 /// options finishes an interrupted one.
 ///
 /// The first 50 messages, the pilot, are sent and watched before the rest, to detect whether they come back to the DLQ
-/// or whether more messages than before wait for a retry in the source queue. Fewer than 50 messages are not watched.
+/// or whether more messages than before are waiting for a retry. With fewer than 50 messages, nothing is watched.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Send")]
 #[command(override_usage = "redeliver redrive [OPTIONS] <FILE|--queue|--stack|--prefix|--stage>")]
@@ -95,7 +95,7 @@ pub struct Arguments {
     /// redeliver's own metadata can be changed only if the message was found invalid. The journal keeps the original.
     #[arg(long, help_heading = EDIT, value_name = "JQ")]
     edit: Option<String>,
-    /// Give each message that --edit changes a new message_id
+    /// Give a new message_id to each message that --edit changes
     ///
     /// The new id is derived from the old one. Use it for an API that remembers ids and would ignore or reject a
     /// different body under the same id. The journal has both ids.
@@ -122,7 +122,7 @@ pub struct Arguments {
     max_generation: u32,
     /// Stop if more than this percentage failed again
     ///
-    /// A message failed again if it came back to the DLQ or, in the pilot, waits for a retry. 100 disables the check.
+    /// A message failed again if it is back in the DLQ or, in the pilot, waiting for a retry. 100 disables the check.
     #[arg(long, value_name = "PERCENT", default_value_t = RedrivePace::default().stop_after_failures_percent, value_parser = number(0..=100_u8))]
     stop_after_failures: u8,
     /// Watch the first 50 messages for this long
