@@ -190,7 +190,7 @@ rules![
     fifo::a_repeated_send_returns_the_first_message_id,
     fifo::a_missing_message_group_id_is_a_sender_fault,
     fifo::a_missing_deduplication_id_is_a_sender_fault,
-    fifo::a_wrong_deduplication_id_is_a_sender_fault,
+    fifo::an_invalid_deduplication_id_is_a_sender_fault,
     fifo::a_message_delay_on_a_fifo_queue_is_a_sender_fault,
     fifo::a_deduplication_id_on_a_standard_queue_is_a_sender_fault,
     fifo::an_expired_receipt_handle_deletes_nothing_from_a_fifo_queue,

@@ -112,7 +112,7 @@ pub struct Arguments {
     /// With --queue: the queue to send dead letters back to
     #[arg(long, help_heading = CONNECT, value_name = "QUEUE", requires = "queue", conflicts_with_all = ["stacks", "prefix", "stage"])]
     to: Option<QueueAddress>,
-    /// A container's /metrics URL, or Prometheus's /federate URL; may be repeated
+    /// A container's /metrics or Prometheus /federate URL; may be repeated
     ///
     /// The container must run `redeliver work --health`. Containers have no metrics in CloudWatch. With this option,
     /// the last day also shows holds and outages, starting with the first reading.

@@ -8,12 +8,12 @@
 //! A policy can be checked before deployment:
 //!
 //! ```
-//! use redeliver_core::decide::backoff::bounds;
+//! use redeliver_core::decide::backoff::delay_bounds;
 //! use redeliver_core::policy::Policy;
 //!
 //! let text = r#"{"max_attempts": 3, "backoff": {"kind": "fixed", "delay_seconds": 60, "jitter": "none"}}"#;
 //! let policy = Policy::from_json(text)?;
-//! let (earliest, latest) = bounds(&policy, 1).into_inner();
+//! let (earliest, latest) = delay_bounds(&policy, 1).into_inner();
 //! assert_eq!((earliest.get(), latest.get()), (60, 60));
 //! # Ok::<(), redeliver_core::policy::PolicyError>(())
 //! ```

@@ -56,14 +56,17 @@ const MAXIMUM: RangeEnd = RangeEnd {
 fn inclusive_bound(end: RangeEnd, parent: &Map<String, Value>, limit: &Value) -> AnyKeyword {
     let is_exclusive = parent.get(end.exclusive) == Some(&Value::Bool(true));
     limit.as_number().map_or_else(allow_any_number, |limit| {
-        Box::new(Numeric { rule: NumericRule::Within { end, is_exclusive }, operand: limit.clone() })
+        Box::new(NumericKeyword { rule: NumericRule::Within { end, is_exclusive }, operand: limit.clone() })
     })
 }
 
 /// Creates an exclusive limit. In draft 4 the keyword is a boolean, which [`inclusive_bound`] reads.
 fn exclusive_bound(end: RangeEnd, limit: &Value) -> AnyKeyword {
     limit.as_number().map_or_else(allow_any_number, |limit| {
-        Box::new(Numeric { rule: NumericRule::Within { end, is_exclusive: true }, operand: limit.clone() })
+        Box::new(NumericKeyword {
+            rule: NumericRule::Within { end, is_exclusive: true },
+            operand: limit.clone(),
+        })
     })
 }
 
@@ -77,7 +80,7 @@ fn multiple_of<'a>(
     };
     match Divisor::from_number(number) {
         Some(divisor) => {
-            Ok(Box::new(Numeric { rule: NumericRule::MultipleOf(divisor), operand: number.clone() }))
+            Ok(Box::new(NumericKeyword { rule: NumericRule::MultipleOf(divisor), operand: number.clone() }))
         }
         // Zero also ends up here: the meta-schema rejects it, except in a schema that is referenced by `$ref` but
         // stored under a name that is not a keyword.
@@ -87,10 +90,10 @@ fn multiple_of<'a>(
 
 /// Creates a keyword that allows every number, for an operand that the meta-schema has already rejected.
 fn allow_any_number() -> AnyKeyword {
-    Box::new(Numeric { rule: NumericRule::Any, operand: Number::from(0) })
+    Box::new(NumericKeyword { rule: NumericRule::Any, operand: Number::from(0) })
 }
 
-struct Numeric {
+struct NumericKeyword {
     rule: NumericRule,
     /// The limit or divisor, as written in the schema.
     operand: Number,
@@ -102,7 +105,7 @@ enum NumericRule {
     Any,
 }
 
-impl<'i> Keyword<'i, ValidatedJson> for Numeric {
+impl<'i> Keyword<'i, ValidatedJson> for NumericKeyword {
     fn validate(&self, node: InstanceView<'i>) -> Result<(), ValidationError<'i>> {
         if self.is_valid(node) {
             return Ok(());

@@ -19,7 +19,7 @@ pub const DELAY_SECONDS_MAX: u64 = 900;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicyModel {
-    /// Retries after the first processing.
+    /// Retries after the first attempt.
     pub max_attempts: u32,
     /// Delays before each retry.
     pub backoff: BackoffModel,
@@ -57,7 +57,7 @@ pub enum BackoffModel {
 /// See [`PolicyModel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JitterModel {
-    /// The only jitter of the uniform backoff.
+    /// The only jitter for uniform backoff.
     Uniform,
     /// A jitter identified by name.
     Named(&'static str),
@@ -116,7 +116,7 @@ impl TargetDelay {
 
 /// The classification of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub enum FailureClass {
     /// Spends an attempt.
     Transient,
     /// Not retried.
@@ -160,7 +160,7 @@ impl PolicyModel {
             _ => JitterModel::Named(jitters[rng.random_range(0..jitters.len())]),
         };
         let max_attempts = if rng.random_bool(0.05) { 0 } else { rng.random_range(1..=12) };
-        // An age limit of a few delays is often reached; a much higher limit is reached only after a long fault.
+        // An age limit that allows only a few delays is often reached; a much higher one, only in a long outage.
         let far = if long_delays { 500_000 } else { 20_000 };
         let farthest =
             if rng.random_bool(0.5) { 60 + 2 * u32::try_from(longest).unwrap_or(far) } else { far };
@@ -232,24 +232,24 @@ impl PolicyModel {
 
     /// Classifies a failure by its kind and error type.
     #[must_use]
-    pub fn failure_class(&self, kind: &str, error_type: &str) -> Class {
+    pub fn failure_class(&self, kind: &str, error_type: &str) -> FailureClass {
         match kind {
-            "snooze" | "not_started" => return Class::Free,
-            "held" => return Class::Held,
+            "snooze" | "not_started" => return FailureClass::Free,
+            "held" => return FailureClass::Held,
             _ => {}
         }
         let any =
             |globs: &[&str]| globs.iter().any(|glob| glob_matches(glob.as_bytes(), error_type.as_bytes()));
         if any(&self.non_retryable) {
-            Class::Permanent
+            FailureClass::Permanent
         } else if kind == "unanswered" {
-            Class::Moved
+            FailureClass::Moved
         } else if any(&self.retryable) || (!self.retryable.is_empty() && error_type == "Redrive") {
-            Class::Transient
+            FailureClass::Transient
         } else if !self.retryable.is_empty() || kind == "permanent" {
-            Class::Permanent
+            FailureClass::Permanent
         } else {
-            Class::Transient
+            FailureClass::Transient
         }
     }
 
@@ -263,7 +263,7 @@ impl PolicyModel {
         after: Option<u64>,
         unavailable: bool,
     ) -> CallOutcome {
-        if kind.is_empty() || self.failure_class(kind, error_type) != Class::Transient {
+        if kind.is_empty() || self.failure_class(kind, error_type) != FailureClass::Transient {
             return CallOutcome::Answer;
         }
         let names = |breaker: &BreakerModel| breaker.opens_on(error_type);

@@ -129,7 +129,7 @@ pub(super) async fn a_missing_deduplication_id_is_a_sender_fault<S: QueueService
     expect_refusal(bench, Content { deduplication_id: None, ..fifo_content("wrong", "a") }).await
 }
 
-pub(super) async fn a_wrong_deduplication_id_is_a_sender_fault<S: QueueService, C: Clock>(
+pub(super) async fn an_invalid_deduplication_id_is_a_sender_fault<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     for wrong in ["order 1", "a\tb", &"i".repeat(129)] {

@@ -152,7 +152,7 @@ fn is_first_of_its_kind(variant: &str, stack: &MotoStack, permission: &RolePermi
     earlier.into_iter().all(|earlier| {
         let account = &stack.account;
         let template = Template::from_text(&TEMPLATES[*earlier], &account.id, &account.endpoint_url());
-        permissions::permissions(&permissions::roles(&template))
+        permissions::permissions(&permissions::statements_by_role(&template))
             .iter()
             .all(|permission| permissions::permission_kind(&template, permission) != kind)
     })

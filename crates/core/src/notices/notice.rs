@@ -122,8 +122,8 @@ impl Notice {
         serde_json::to_string(&document).expect("strings and numbers always serialize")
     }
 
-    /// Returns the subject for people, of at most [`SUBJECT_CHARACTERS_MAX`] ASCII characters. The deployment's name is
-    /// truncated if necessary.
+    /// Returns the human-readable subject, at most [`SUBJECT_CHARACTERS_MAX`] ASCII characters long. The deployment's
+    /// name is truncated if necessary.
     #[must_use]
     pub fn subject(&self) -> String {
         let rest = format!(": new dead letters: {}", self.describe_error());

@@ -17,7 +17,7 @@ pub enum Backoff {
         max_delay: RetryDelay,
     },
     /// `initial_delay * rate^(n-1) + offset`, rounded up, at most `max_delay`: with 5 s and the default rate of 2, the
-    /// delays 5, 10, 20, 40 s … before jitter.
+    /// delays before jitter are 5, 10, 20, 40 s …
     Exponential {
         #[serde(rename = "initial_delay_seconds", deserialize_with = "numbers::parse_nonzero_delay")]
         initial_delay: RetryDelay,

@@ -11,7 +11,7 @@ use super::sends::{Send, check_no_delay};
 use super::{BrokenInvariant, Ledger, hash_body, time_delta};
 use crate::lambda::FUNCTION_ARN;
 use crate::messages::message_number;
-use crate::policy::{Class, DelayKey};
+use crate::policy::{DelayKey, FailureClass};
 
 /// The content of a record.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,7 +141,7 @@ impl Ledger {
         let AsyncRetryMembers { attempt, initial_timestamp } = envelope.metadata;
         let fits = |record: &AsyncRecord| {
             (record.retries_made + 1, record.first_failed_at.timestamp()) == (attempt, initial_timestamp)
-                && self.failure_class(record) != Class::Permanent
+                && self.failure_class(record) != FailureClass::Permanent
                 && record.retries_made < self.knobs.policy.max_attempts
                 && self.record_age_limit(record).is_none_or(|limit| now - self.time_tolerance() <= limit)
                 && now + self.clock_skew() >= self.due_time(record)
@@ -168,7 +168,7 @@ impl Ledger {
         let delay = TimeDelta::seconds(send.content.delay.get().into());
         let follows = |record: &AsyncRecord| {
             record.hash == send.hash
-                && self.failure_class(record) != Class::Permanent
+                && self.failure_class(record) != FailureClass::Permanent
                 && record.retries_made < self.knobs.policy.max_attempts
                 && send.at + delay <= self.due_time(record) + self.time_tolerance()
         };
@@ -179,14 +179,14 @@ impl Ledger {
         }
     }
 
-    /// Checks the verdict on a record that is given up.
+    /// Checks the verdict on a record that was given up on.
     pub(super) fn check_record_verdict(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         check_no_delay(send)?;
         let failure = StatedFailure::from_attributes(&send.content.attributes).ok_or("without a verdict")?;
         failure.check_size(false)?;
         let max_attempts = self.knobs.policy.max_attempts;
         let follows = |record: &AsyncRecord| {
-            let permanent = self.failure_class(record) == Class::Permanent;
+            let permanent = self.failure_class(record) == FailureClass::Permanent;
             let exhausted = record.retries_made >= max_attempts;
             let written =
                 (failure.attempt_count(), failure.text_member("type"), failure.text_member("stage"));
@@ -225,7 +225,7 @@ impl Ledger {
         record.failed_at + time_delta(self.knobs.policy.exact_delay(key, None))
     }
 
-    fn failure_class(&self, record: &AsyncRecord) -> Class {
+    fn failure_class(&self, record: &AsyncRecord) -> FailureClass {
         self.knobs.policy.failure_class("transient", &record.error_type)
     }
 

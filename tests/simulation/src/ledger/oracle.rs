@@ -7,7 +7,7 @@ use super::copies::{StatedFailure, StatedOutage};
 use super::sends::Send;
 use super::{BrokenInvariant, Copy, Ledger, time_delta};
 use crate::messages::ExpectedOutcome;
-use crate::policy::{Class, DELAY_SECONDS_MAX, TargetDelay};
+use crate::policy::{DELAY_SECONDS_MAX, FailureClass, TargetDelay};
 
 /// A message in the intermediate DLQ, as the failed-message-processor must interpret it.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +17,7 @@ pub(super) struct RetryCase {
     before: RetryMembers,
     /// `SentTimestamp` of the delivery that failed.
     sent_at: DateTime<Utc>,
-    class: Class,
+    class: FailureClass,
     spends: RetryBudget,
     /// True if a call was answered, so that the count of SQS's moves restarts at 0.
     is_answered: bool,
@@ -74,8 +74,8 @@ fn lazy_violation<'a>(why: impl Fn() -> BrokenInvariant + 'a) -> LazyViolation<'
     Box::new(why)
 }
 
-fn is_answered(class: Class, kind: &str) -> bool {
-    class == Class::Transient || kind == "snooze"
+fn is_answered(class: FailureClass, kind: &str) -> bool {
+    class == FailureClass::Transient || kind == "snooze"
 }
 
 /// Extends a hold of more than a minute so that it ends at a multiple of ten seconds. `decided_at` is a Unix time.
@@ -86,7 +86,7 @@ fn extend_to_grid(seconds: u64, decided_at: u64) -> u64 {
 impl RetryCase {
     /// Returns true if the message is held: its target is down or currently accepts no more calls.
     pub(super) fn is_held(&self) -> bool {
-        self.class == Class::Held
+        self.class == FailureClass::Held
     }
 
     pub(super) fn retries_before(&self) -> &RetryMembers {
@@ -210,11 +210,11 @@ impl Ledger {
         }
     }
 
-    fn spent_budget(class: Class, before: &RetryMembers) -> RetryBudget {
+    fn spent_budget(class: FailureClass, before: &RetryMembers) -> RetryBudget {
         match class {
-            Class::Moved => RetryBudget::Redrive,
-            Class::Held => RetryBudget::Hold,
-            Class::Free if before.snoozes < 100 => RetryBudget::Snooze,
+            FailureClass::Moved => RetryBudget::Redrive,
+            FailureClass::Held => RetryBudget::Hold,
+            FailureClass::Free if before.snoozes < 100 => RetryBudget::Snooze,
             _ => RetryBudget::Attempt,
         }
     }
@@ -248,7 +248,7 @@ impl Ledger {
             // The re-send is for another retry. Not formatted, because a message can have many copies.
             return Err(lazy_violation(String::new));
         }
-        if case.class == Class::Permanent {
+        if case.class == FailureClass::Permanent {
             return Err(lazy_violation(|| "it failed permanently".to_owned()));
         }
         let (max_attempts, _) = self.max_attempts(send.n);
@@ -429,8 +429,8 @@ impl Ledger {
         let redrives_over =
             self.redrive_refusal(&case.before).filter(|_| case.spends == RetryBudget::Redrive);
         match code {
-            "NON_RETRYABLE_ERROR" => case.class == Class::Permanent,
-            _ if case.class == Class::Permanent => false,
+            "NON_RETRYABLE_ERROR" => case.class == FailureClass::Permanent,
+            _ if case.class == FailureClass::Permanent => false,
             "RETRY_ATTEMPT_EXCEEDED" => {
                 let explanation = format!("Max retry attempts {max_attempts} exceeded{whose}");
                 let written = failure.text_member("explanation");
@@ -586,7 +586,7 @@ impl Ledger {
         if (RetryCase { due: Some(due), details, failed_at, sent_at, ..case.clone() }) != *hopped {
             return Err(lazy_violation(String::new));
         }
-        if case.class == Class::Permanent {
+        if case.class == FailureClass::Permanent {
             return Err(lazy_violation(|| "it failed permanently".to_owned()));
         }
         if !case.may_have_long_delay() {

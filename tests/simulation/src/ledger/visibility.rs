@@ -10,7 +10,7 @@ use super::oracle::RetryKey;
 use super::sends::{Send, check_no_delay};
 use super::{Actor, BrokenInvariant, Ledger, QueuePlace};
 use crate::messages::ExpectedOutcome;
-use crate::policy::{CallOutcome, Class, DELAY_SECONDS_MAX, TargetDelay};
+use crate::policy::{CallOutcome, DELAY_SECONDS_MAX, FailureClass, TargetDelay};
 
 impl Ledger {
     /// Checks that a visibility change follows a failure in the same invocation and complies with the policy.
@@ -104,7 +104,7 @@ impl Ledger {
             _ => policy.failure_class(kind, error_type),
         };
         let not_started = kind.is_empty();
-        if class == Class::Permanent && !not_started {
+        if class == FailureClass::Permanent && !not_started {
             return Err("it failed permanently".to_owned());
         }
         if attempt >= receives {
@@ -191,8 +191,8 @@ impl Ledger {
         let (max_attempts, whose) = self.max_attempts(send.n);
         let exhausted = attempts >= max_attempts;
         let follows = match failure.text_member("verdict") {
-            "NON_RETRYABLE_ERROR" => class == Class::Permanent,
-            _ if class == Class::Permanent => false,
+            "NON_RETRYABLE_ERROR" => class == FailureClass::Permanent,
+            _ if class == FailureClass::Permanent => false,
             "RETRY_ATTEMPT_EXCEEDED" => {
                 exhausted
                     && (oversize

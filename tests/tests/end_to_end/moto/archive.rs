@@ -20,11 +20,11 @@ const ROLE: &str = "FinalDlqAnnotator";
 /// One action on one resource.
 type ResourcePermission = (&'static str, String);
 
-/// A deployment with an archive and notices, of which only the final-dlq-annotator exists.
+/// A deployment with an archive and notices, in which only the final-dlq-annotator exists.
 struct ArchiveDeployment {
     account: MotoAccount,
     key: Credentials,
-    /// Unique among all accounts.
+    /// Unique across all accounts.
     bucket: String,
     final_dlq_url: String,
     notify: String,

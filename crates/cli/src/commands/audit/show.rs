@@ -36,7 +36,7 @@ pub(super) struct ShowView {
     found: BTreeMap<String, MessageCopies>,
 }
 
-/// The number of copies of a message, and the first copies.
+/// The number of copies of a message, and the first few of them.
 #[derive(Default)]
 struct MessageCopies {
     count: u64,
@@ -109,7 +109,7 @@ impl MessageView<'_> {
         text
     }
 
-    /// Truncates text to the rest of its line, unless `--reveal` was given.
+    /// Truncates text to fit on the rest of its line, unless `--reveal` was given.
     fn cut_unless_revealed(&self, from: usize, text: &str) -> String {
         if self.show_options.reveal { escape_line(text) } else { self.layout.fit_rest_of_line(from, text) }
     }
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_attempts_and_the_producers_traces_are_shown() {
+    fn traces_of_the_last_attempt_and_the_producer_are_shown() {
         let mut record = record("RETRY_ATTEMPT_EXCEEDED", "x", 1);
         record.message.trace_header =
             Some("Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8".to_owned());
