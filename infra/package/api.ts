@@ -60,7 +60,7 @@ writeFileSync(page, text);
 
 function section(type: Type): string {
   const also = inherited(type).map((base) => `Also has the options of [${base}](#${base.toLowerCase()}).`);
-  const about = firstSentence(type.docs);
+  const about = summarizeDocs(type.docs);
   // The intro is omitted if it only repeats a heading that ends in Options or Props.
   const intro = [/^(Options|Props) of /.test(about) ? '' : about, ...also].filter((part) => part !== '').join(' ');
   return `## ${type.name}\n\n${intro === '' ? '' : `${intro}\n\n`}${lines(type).map((line) => `- ${line}\n`).join('')}`;
@@ -69,19 +69,19 @@ function section(type: Type): string {
 /** Renders one line per member. */
 function lines(type: Type): string[] {
   if (type.kind === 'enum') {
-    return (type.members ?? []).map(({ name, docs }) => `\`${name}\`: ${firstSentence(docs)}`);
+    return (type.members ?? []).map(({ name, docs }) => `\`${name}\`: ${summarizeDocs(docs)}`);
   }
   const properties = (type.properties ?? []).filter((member) => !member.overrides);
   const methods = (type.methods ?? []).filter((method) => !method.overrides && method.name !== 'isConstruct');
   return [
-    ...properties.filter((member) => member.static).map(({ name, docs }) => `\`${name}\`: ${firstSentence(docs)}`),
-    ...methods.map(({ name, parameters = [], docs }) => `\`${name}(${parameters.map(parameterName).join(', ')})\`: ${[firstSentence(docs), ...parameters.map(parameterMeaning)].filter((part) => part !== '').join(' ')}`),
+    ...properties.filter((member) => member.static).map(({ name, docs }) => `\`${name}\`: ${summarizeDocs(docs)}`),
+    ...methods.map(({ name, parameters = [], docs }) => `\`${name}(${parameters.map(parameterName).join(', ')})\`: ${[summarizeDocs(docs), ...parameters.map(parameterMeaning)].filter((part) => part !== '').join(' ')}`),
     ...properties.filter((member) => !member.static).map((member) => renderProperty(member, type.kind)),
   ];
 }
 
 function renderProperty({ name, type: of, optional, docs }: Member, kind: Type['kind']): string {
-  return `\`${name}${optional && kind === 'interface' ? '?' : ''}\` (${typeName(of)}): ${firstSentence(docs)}`;
+  return `\`${name}${optional && kind === 'interface' ? '?' : ''}\` (${typeName(of)}): ${summarizeDocs(docs)}`;
 }
 
 function parameterName({ name, optional }: Member): string {
@@ -91,7 +91,7 @@ function parameterName({ name, optional }: Member): string {
 /** Describes a parameter, or returns an empty string if its name and type are enough. */
 function parameterMeaning({ name, type, docs }: Member): string {
   const isLinked = types[type?.fqn ?? ''] !== undefined;
-  const meaning = [isLinked ? typeName(type) : '', firstSentence(docs)].filter((part) => part !== '').join(': ');
+  const meaning = [isLinked ? typeName(type) : '', summarizeDocs(docs)].filter((part) => part !== '').join(': ');
   return meaning === '' ? '' : `\`${name}\`: ${meaning.replace(/\.$/, '')}.`;
 }
 
@@ -101,7 +101,7 @@ function inherited({ interfaces = [], kind }: Type): string[] {
 }
 
 /** Returns the first sentence, and the default if there is one. */
-function firstSentence(docs: Docs | undefined): string {
+function summarizeDocs(docs: Docs | undefined): string {
   const text = [docs?.summary, docs?.remarks].filter((part) => part !== undefined).join(' ').replace(/\s+/g, ' ').trim();
   const [first = '', ...rest] = text.split(/(?<=\.) (?=[A-Z`])/);
   const shown = [first, ...rest.filter((sentence) => sentence.startsWith('Default: ') && sentence !== 'Default: none.')];

@@ -499,7 +499,7 @@ function entity(properties: Json): JsonObject {
   return { Thing: { Type: 'AWS::CloudFormation::WaitConditionHandle', Properties: { Value: properties, Text } } };
 }
 
-/** Splits a string into random parts. */
+/** Splits the JSON of properties at its commas, and replaces every third part with a reference. */
 function splitIntoParts(properties: Json): Json[] {
   const parts = JSON.stringify(properties).split(',');
   return parts.map((part, index) => (index % 3 === 1 ? { Ref: part.replaceAll(/\W/g, '') || 'Empty' } : part));

@@ -18,7 +18,7 @@ import { userFunction } from './stack-variants';
 import { type Accepted, BACKOFFS, CALL_SECONDS, PATTERNS, POLICIES, QUEUES, type QueuesVector, SECRET_PARAMETERS, STRATEGY_POLICIES, type StrategyVector } from './vectors';
 
 /** Returns the pointers of all violations in a document, each once, sorted. */
-function policyViolations(policy: PolicyDocument): string[] {
+function violationPointers(policy: PolicyDocument): string[] {
   const pointers = policyProblems(policy).map((sentence) => {
     const [, pointer = '', unknown] = sentence.match(/^policy(\S*) (?:has the unknown member (.*)\.)?/) ?? [];
     const [, missing] = sentence.match(/must have required property '(\w+)'/) ?? [];
@@ -81,7 +81,7 @@ test('vectors exist for every difference', () => {
 
 describe('policies', () => {
   for (const { name, document, accepted, refused } of POLICIES) {
-    test(name, () => (accepted ? assertMeans(document, accepted) : assert.deepEqual(policyViolations(document), refused)));
+    test(name, () => (accepted ? assertMeans(document, accepted) : assert.deepEqual(violationPointers(document), refused)));
   }
 });
 

@@ -55,7 +55,7 @@ pub(crate) fn no_credentials() -> EntryError {
 
 /// The reason why a request did not reach a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UnreachableReason {
+pub enum NotReachedReason {
     /// No credentials are configured.
     NoCredentials,
     /// The credentials cannot be loaded; contains the reason.
@@ -66,18 +66,18 @@ pub enum UnreachableReason {
 
 /// Returns the reason why a request did not reach a service, or `None` if it may have reached one.
 #[must_use]
-pub fn unreachable_reason(error: &(dyn Error + 'static)) -> Option<UnreachableReason> {
+pub fn not_reached_reason(error: &(dyn Error + 'static)) -> Option<NotReachedReason> {
     if let Some(error) = find_cause::<CredentialsError>(error) {
         // Instance metadata is the last provider in the chain, so its failure means that no credentials are configured.
         let is_absent = matches!(error, CredentialsError::CredentialsNotLoaded(_));
         return Some(if is_absent || find_cause::<ImdsError>(error).is_some() {
-            UnreachableReason::NoCredentials
+            NotReachedReason::NoCredentials
         } else {
-            UnreachableReason::UnusableCredentials(root_cause(error).trim_end_matches([' ', '.']).to_owned())
+            NotReachedReason::UnusableCredentials(root_cause(error).trim_end_matches([' ', '.']).to_owned())
         });
     }
     let refused = find_cause::<HttpError>(error).filter(|error| error.is_connect())?;
-    Some(UnreachableReason::NoConnection(root_cause(refused)))
+    Some(NotReachedReason::NoConnection(root_cause(refused)))
 }
 
 fn root_cause(error: &dyn Error) -> String {

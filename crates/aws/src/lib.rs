@@ -36,6 +36,6 @@ mod stop;
 mod tests;
 
 pub use clock::SystemClock;
-pub use failed_request::{NO_CONNECTION, UnreachableReason, unreachable_reason};
+pub use failed_request::{NO_CONNECTION, NotReachedReason, not_reached_reason};
 pub use http_client::http_client;
 pub use stop::Stop;

@@ -233,7 +233,7 @@ pub fn trace_header_and_verdict(record: &ReceivedMessage) -> (Option<String>, Op
 #[must_use]
 pub fn has_document(record: &ReceivedMessage) -> bool {
     let failure = record.attributes.get(FAILURE).and_then(RawFailure::from_attribute);
-    failure.is_some_and(|failure| failure.is_written_by_a_function())
+    failure.is_some_and(|failure| failure.has_function_members())
         || strip_annotation(&record.attributes).is_some()
         || split_trace_header(record.trace_header.clone()).failure.is_some()
 }

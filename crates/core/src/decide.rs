@@ -25,7 +25,7 @@ use budget::{HoldTimes, check_redrives, hold_delay, redrive_delay};
 pub use call_outcome::{CallOutcome, call_outcome, is_permanent_status};
 use due::FlooredBackoff;
 pub(crate) use due::{ARRIVAL_MARGIN, AgeLimit, DueTime, check_age, check_attempts};
-pub(crate) use on_queue::retention_exceeded;
+pub(crate) use on_queue::give_up_before_retention_ends;
 pub use on_queue::{Attempts, QueueTimes, decide_visibility_timeout};
 
 /// The decision on a failed message.

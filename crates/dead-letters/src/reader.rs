@@ -40,7 +40,7 @@ pub struct DeadLetterReader<'a, Q, C> {
     queue: &'a Q,
     clock: &'a C,
     approximate: u64,
-    receivers: FuturesUnordered<BoxFuture<'a, ReceiveResult>>,
+    receivers: FuturesUnordered<BoxFuture<'a, ReceiveResponse>>,
     /// The number of receivers that have not finished; some wait until the timeouts of held messages are extended.
     receivers_left: usize,
     /// New messages that [`DeadLetterReader::next_messages`] has not returned yet.
@@ -59,7 +59,7 @@ pub struct DeadLetterReader<'a, Q, C> {
 }
 
 /// The response to a receive, with its request.
-type ReceiveResult = Result<(ReceiveRequest, Vec<ReceivedMessage>), EntryError>;
+type ReceiveResponse = Result<(ReceiveRequest, Vec<ReceivedMessage>), EntryError>;
 
 /// The parameters of a receive request.
 #[derive(Clone, Copy)]
@@ -425,7 +425,7 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
         }
     }
 
-    fn start_receive(&self) -> BoxFuture<'a, ReceiveResult> {
+    fn start_receive(&self) -> BoxFuture<'a, ReceiveResponse> {
         let (queue, clock, visibility_timeout) = (self.queue, self.clock, self.held.visibility_timeout());
         let request = ReceiveOptions {
             max_messages: MESSAGES_PER_REQUEST,

@@ -60,8 +60,8 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         let start = |Turn { index, permitted }| async move {
             let started = clock.now();
             let traced = spans.map(|spans| spans.for_message(index));
-            let reports = CallDiagnostics { logs: &logs[index], traced };
-            let outcome = self.call_with_retries(&accepted[index], permitted, end, reports).await;
+            let diagnostics = CallDiagnostics { logs: &logs[index], traced };
+            let outcome = self.call_with_retries(&accepted[index], permitted, end, diagnostics).await;
             let seconds = time_until(started, clock.now()).as_secs_f64();
             let was_called = !matches!(outcome, AttemptOutcome::NotStarted);
             (index, FinishedCall { outcome, started: was_called.then_some(started), seconds })
@@ -192,7 +192,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         accepted: &AcceptedMessage,
         permitted: PermittedCall<'_, H, Q, C, O>,
         end: Timestamp,
-        reports: CallDiagnostics<'_>,
+        diagnostics: CallDiagnostics<'_>,
     ) -> AttemptOutcome {
         let end = end - CUT_OFF;
         // A call started too late would be cut off immediately and waste an attempt.
@@ -200,8 +200,8 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             permitted.give_back();
             return AttemptOutcome::NotStarted;
         }
-        let own_logs = reports.logs.location();
-        let mut outcome = self.call_once(accepted, permitted, end, reports).await;
+        let own_logs = diagnostics.logs.location();
+        let mut outcome = self.call_once(accepted, permitted, end, diagnostics).await;
         // Counted for this delivery only: an immediate retry is not recorded in the message and spends no attempt.
         let mut made = 0;
         loop {
@@ -224,18 +224,18 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
                 error_type: error.error_type.loggable_name().into_owned(),
             });
             made += 1;
-            let logs = reports.logs.location();
+            let logs = diagnostics.logs.location();
             // If the retry reaches no function, the only log lines are this invocation's.
-            reports.logs.set_location(own_logs.clone());
+            diagnostics.logs.set_location(own_logs.clone());
             let time_is_up = self.clock.sleep(time_until(self.clock.now(), end)).fuse();
-            let call = self.call_once(accepted, permitted, end, reports).fuse();
+            let call = self.call_once(accepted, permitted, end, diagnostics).fuse();
             pin_mut!(time_is_up, call);
             let newer = select_biased! {
                 newer = call => newer,
                 () = time_is_up => AttemptOutcome::NotStarted,
             };
             if matches!(newer, AttemptOutcome::NotStarted) {
-                reports.logs.set_location(logs);
+                diagnostics.logs.set_location(logs);
                 return outcome;
             }
             outcome = newer;

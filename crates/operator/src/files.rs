@@ -178,7 +178,7 @@ mod tests {
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert_eq!(create_output(&link).unwrap_err().to_string(), ALREADY_EXISTS);
-        // Only root can change a file's owner. For other users, only the test `only_ones_own_pipe_…` covers this rule.
+        // Only root can change a file's owner. For other users, only the test `only_the_users_own_pipes_…` covers this rule.
         if std::os::unix::fs::chown(&path, Some(ANOTHER_USER), None).is_ok() {
             let why = format!(
                 "another user (uid {ANOTHER_USER}) owns it and could read all of it; name another file"

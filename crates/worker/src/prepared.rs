@@ -56,18 +56,17 @@ pub(crate) async fn prepare_worker(
     named.check_distinct()?;
     let queues = find_queues(options, &named).await?;
     let config = options.connection.sdk_config(None).await?;
-    let mut preparation =
-        WorkerBuilder { options, config, queues, prepared: PreparedWorker::new(options, stop) };
+    let mut builder = WorkerBuilder { options, config, queues, prepared: PreparedWorker::new(options, stop) };
     if let Some(setup) = settings.message_processor {
-        preparation.add_message_processor(setup).await?;
+        builder.add_message_processor(setup).await?;
     }
     if let Some(settings) = settings.failed_message_processor {
-        preparation.add_failed_message_processor(settings);
+        builder.add_failed_message_processor(settings);
     }
     if let Some(settings) = settings.final_dlq_annotator {
-        preparation.add_final_dlq_annotator(settings);
+        builder.add_final_dlq_annotator(settings);
     }
-    Ok(preparation.prepared)
+    Ok(builder.prepared)
 }
 
 /// Finds the queues that the functions poll, and checks them.

@@ -139,7 +139,7 @@ impl<'a> SimulationTarget<'a> {
             Some(OutageEffect::Hangs) => return Act::Hang,
             None => {}
         }
-        if let Some(after) = world.check_capacity() {
+        if let Some(after) = world.refusal_over_capacity() {
             return Act::Fail("transient", TOO_MANY, after);
         }
         let TargetFaults { transient, retry_after, permanent, snooze, panic, hang, .. } = world.knobs.target;

@@ -195,7 +195,7 @@ impl SimulationWorld {
 
     /// Counts a call against the target's capacity. Returns `None` if the target accepts it, and otherwise the
     /// `Retry-After` of the refusal, if it has one.
-    pub fn check_capacity(&self) -> Option<Option<u64>> {
+    pub fn refusal_over_capacity(&self) -> Option<Option<u64>> {
         let Capacity { calls, seconds, asks } = self.knobs.capacity.filter(|_| !self.is_healed())?;
         let now = (self.clock.now() - self.start).num_seconds().unsigned_abs();
         let mut load = self.load.lock().unwrap_or_else(PoisonError::into_inner);

@@ -105,7 +105,7 @@ fn each_kind_of_invalid_message_in_the_example_is_dead_lettered() {
 }
 
 #[test]
-fn fail_first_causes_exactly_that_many_retries() {
+fn fail_first_fails_each_message_before_its_third_retry() {
     let report = json_report(&run_redeliver(&["local", EXAMPLE, "--fail-first", "3", "--format", "json"]));
     // Twelve first deliveries need three retries each; the one that was already retried twice needs one. One of the
     // twelve expires after twenty minutes, before its third retry.

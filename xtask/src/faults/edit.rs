@@ -156,8 +156,8 @@ fn wrap_with_results(function: &SourceFunction, results: &[(String, &str)]) -> S
         true => format!("let mut result{} = async {{ {REPLACED} }}.await;\n", annotation(":")),
         false => format!("let mut result = (|| {} {{ {REPLACED} }})();\n", annotation("->")),
     };
-    for (is_active_expression, result) in results {
-        body += &format!("let mut result = if {is_active_expression} {{ {result} }} else {{ result }};\n");
+    for (is_active, result) in results {
+        body += &format!("let mut result = if {is_active} {{ {result} }} else {{ result }};\n");
     }
     body + "result\n"
 }

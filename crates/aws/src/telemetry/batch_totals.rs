@@ -92,7 +92,7 @@ impl BatchTotals {
             for metric in Metric::ALL {
                 let mut metric_counts = counts.iter().filter(|count| count.metric == *metric);
                 if let Some(count) = metric_counts.nth(number) {
-                    line.add_count(count);
+                    line.push_count(count);
                 }
             }
             for (metric, values) in &values {
@@ -121,7 +121,7 @@ pub(super) struct BatchLine<'a> {
 }
 
 impl BatchLine<'_> {
-    fn add_count(&mut self, MetricCount { metric, by, count }: &MetricCount) {
+    fn push_count(&mut self, MetricCount { metric, by, count }: &MetricCount) {
         self.counts.push((*metric, *count));
         if let Some((dimension, value)) = metric.dimension().zip(*by) {
             self.by.push((*metric, dimension.name, value));

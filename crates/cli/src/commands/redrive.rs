@@ -62,7 +62,7 @@ async fn send_to_queue(
     if redrive.sends_to_fifo() {
         stderr::remark(TO_FIFO);
     }
-    let is_consumed = paused::is_consumed(arguments, &redrive.find_consumer().await?)?;
+    let has_consumer = paused::has_consumer(arguments, &redrive.find_consumer().await?)?;
     let stop = stop_on_signal(FINISHING)?;
     if arguments.apply.is_wanted()
         && let Some(elsewhere) = redrive.describe_other_sources(&|| stop.is_requested()).await?
@@ -82,7 +82,7 @@ async fn send_to_queue(
         stderr::remark(format_args!("journal: {}", redrive.journal_path().display()));
     }
     let redriven =
-        redrive.run(is_consumed, &|| stop.is_requested(), &|progress| bar.show_progress(progress)).await;
+        redrive.run(has_consumer, &|| stop.is_requested(), &|progress| bar.show_progress(progress)).await;
     bar.bar.finish_and_clear();
     redriven
 }

@@ -82,14 +82,18 @@ pub fn decide_visibility_timeout(
     let due = backoff.due_time(now, Some(limit), now);
     check_age(age_limit, due.at)?;
     if due.at > latest_retry_time {
-        return Err(retention_exceeded(queue_times, delivery.sent_at, due.at));
+        return Err(give_up_before_retention_ends(queue_times, delivery.sent_at, due.at));
     }
     Ok(due.delay)
 }
 
 /// Returns the reason for giving up on a message whose retry would be too close to the end of the retention: SQS could
 /// delete the message silently.
-pub(crate) fn retention_exceeded(queue_times: QueueTimes, sent_at: Timestamp, next: Timestamp) -> GiveUp {
+pub(crate) fn give_up_before_retention_ends(
+    queue_times: QueueTimes,
+    sent_at: Timestamp,
+    next: Timestamp,
+) -> GiveUp {
     let explanation = format!(
         "The next retry at {} is too close to the end of the queue's retention at {}",
         format_rfc3339(next),

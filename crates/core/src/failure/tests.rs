@@ -394,7 +394,6 @@ fn a_verdict_folds_the_smallest_of_ten_attributes() {
     assert_eq!(split_producer_attributes(beside), ProducerAttributes { attributes, came_back: None });
 }
 
-/// An attribute that SQS might refuse when it is sent again is not folded.
 #[test]
 fn an_attribute_that_sqs_might_refuse_is_not_folded() {
     let mut attributes = producer_attributes(9);

@@ -216,7 +216,7 @@ impl RawFailure {
 
     /// True if the document has a verdict, or a kind that this version knows: every function writes one of the two. Any
     /// other JSON object is read as a document without members.
-    pub(crate) fn is_written_by_a_function(&self) -> bool {
+    pub(crate) fn has_function_members(&self) -> bool {
         let Self(wire) = self;
         wire.verdict.is_some() || wire.kind.as_ref().is_some_and(|kind| kind.known().is_some())
     }

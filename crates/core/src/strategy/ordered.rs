@@ -13,7 +13,7 @@ use crate::accepted::{AcceptedMessage, FailedMessage};
 use crate::blocked::{create_blocked_notice, hiding_time};
 use crate::decide::{
     ARRIVAL_MARGIN, AgeLimit, Attempts, QueueTimes, check_age, check_holds, decide_visibility_timeout,
-    may_be_held, retention_exceeded,
+    give_up_before_retention_ends, may_be_held,
 };
 use crate::deliver::{PendingSend, time_until};
 use crate::failure::{FailureClass, HandOff};
@@ -248,7 +248,7 @@ fn decide_ordered_visibility(
             let latest_retry_time = queue_times.latest_retry_time(delivery.sent_at);
             let left = time_until(now, latest_retry_time).as_secs();
             if left == 0 {
-                return Err(retention_exceeded(queue_times, delivery.sent_at, now));
+                return Err(give_up_before_retention_ends(queue_times, delivery.sent_at, now));
             }
             // With little time left, the message becomes visible early enough for a last call. Beyond its age limit,
             // only a `Retry-After` or a rate limit can hold it, and a single receive after that suffices.

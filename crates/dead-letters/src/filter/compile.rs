@@ -31,9 +31,9 @@ pub(super) fn compile_filter(
         _ => (name, arguments, run),
     });
     let functions = functions.chain([nesting_filter()]);
-    let syntax_error = |mistake: Option<LocatedError<'_>>| {
+    let syntax_error = |error: Option<LocatedError<'_>>| {
         let LocatedError { at, reason } =
-            mistake.unwrap_or(LocatedError { at: code, reason: "it cannot be parsed".to_owned() });
+            error.unwrap_or(LocatedError { at: code, reason: "it cannot be parsed".to_owned() });
         FilterSyntaxError { offset: load::span(code, at).start, rest: at.chars().take(20).collect(), reason }
     };
     // Excluded from both lists, since a filter can be defined in jq or natively.
@@ -67,9 +67,9 @@ struct LocatedError<'s> {
 
 fn find_first_error<'s, E>(
     errors: load::Errors<&'s str, (), E>,
-    mistake: impl Fn(E) -> Option<LocatedError<'s>>,
+    locate: impl Fn(E) -> Option<LocatedError<'s>>,
 ) -> Option<LocatedError<'s>> {
-    errors.into_iter().find_map(|(_, error)| mistake(error))
+    errors.into_iter().find_map(|(_, error)| locate(error))
 }
 
 fn locate_load_error<'s>(code: &'s str, error: load::Error<&'s str>) -> Option<LocatedError<'s>> {

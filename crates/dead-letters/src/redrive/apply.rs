@@ -12,7 +12,7 @@ use super::task::RedriveJob;
 use crate::{DeadLetterError, DeadLetterReader, DeadLetterRecord};
 
 /// A callback that receives each message to be sent back.
-type SendBackVisitor<'t> =
+type PlannedSendVisitor<'t> =
     &'t mut dyn FnMut(&mut RedriveReport, &DeadLetterRecord, &PlannedSend) -> io::Result<()>;
 
 impl<D: Queue, S, C: Clock> RedriveJob<'_, D, S, C> {
@@ -67,7 +67,7 @@ impl<D: Queue, S, C: Clock> RedriveJob<'_, D, S, C> {
     async fn visit_messages(
         &self,
         journal: Option<&RedriveJournal>,
-        visit: SendBackVisitor<'_>,
+        visit: PlannedSendVisitor<'_>,
     ) -> Result<RedriveReport, DeadLetterError> {
         let mut report = RedriveReport::default();
         let mut reader = DeadLetterReader::new(self.dlq, self.clock).await?;
@@ -83,7 +83,7 @@ impl<D: Queue, S, C: Clock> RedriveJob<'_, D, S, C> {
         reader: &mut DeadLetterReader<'_, D, C>,
         journal: Option<&RedriveJournal>,
         report: &mut RedriveReport,
-        visit: SendBackVisitor<'_>,
+        visit: PlannedSendVisitor<'_>,
     ) -> Result<(), DeadLetterError> {
         while let Some(messages) = reader.next_messages().await? {
             for record in messages.into_iter().map(DeadLetterRecord::new) {

@@ -130,7 +130,7 @@ impl RedriveReport {
     /// Counts a message that would be sent back.
     pub fn count_planned(&mut self, record: &DeadLetterRecord, send_back: &PlannedSend) {
         self.planned += 1;
-        self.count_send_back(record, send_back);
+        self.count_planned_send(record, send_back);
     }
 
     /// Keeps the first message that the edit changes as an example for the user.
@@ -152,10 +152,10 @@ impl RedriveReport {
 
     pub(super) fn count_sent(&mut self, record: &DeadLetterRecord, send_back: &PlannedSend) {
         self.sent += 1;
-        self.count_send_back(record, send_back);
+        self.count_planned_send(record, send_back);
     }
 
-    fn count_send_back(&mut self, record: &DeadLetterRecord, send_back: &PlannedSend) {
+    fn count_planned_send(&mut self, record: &DeadLetterRecord, send_back: &PlannedSend) {
         self.count_type_and_source(&record.error_type, record.message.redriven_from.as_deref());
         self.edited += u64::from(send_back.edited);
         if let Some(old) = &send_back.old_message_id {

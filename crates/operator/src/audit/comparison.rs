@@ -311,16 +311,17 @@ fn derive_findings(cause: &CauseSide, others: &CauseSide) -> Vec<CauseFinding> {
         return Vec::new();
     }
     let versions = Versions::new(cause, others);
-    let since_version = versions.as_ref().and_then(Versions::find_first_version);
+    let since_version = versions.as_ref().and_then(Versions::find_version_that_introduced_cause);
     let function = if since_version.is_some() { None } else { only_function_finding(cause, others) };
     let since = since_version.or_else(|| {
         (of_cause.first - of_others.first >= APART_MIN)
             .then_some(CauseFinding::Since { first: of_cause.first })
     });
-    let none_since = versions.as_ref().and_then(Versions::find_first_version_after_cause).or_else(|| {
-        (of_others.last - of_cause.last >= APART_MIN)
-            .then_some(CauseFinding::NoneSince { last: of_cause.last })
-    });
+    let none_since =
+        versions.as_ref().and_then(Versions::find_first_version_after_last_death).or_else(|| {
+            (of_others.last - of_cause.last >= APART_MIN)
+                .then_some(CauseFinding::NoneSince { last: of_cause.last })
+        });
     [find_tenant(cause, others), function, since, none_since, only_hours_finding(cause, others)]
         .into_iter()
         .flatten()
@@ -401,7 +402,7 @@ impl<'s> Versions<'s> {
     }
 
     /// Returns the version that introduced the cause: earlier versions exist, but none of them has it.
-    fn find_first_version(&self) -> Option<CauseFinding> {
+    fn find_version_that_introduced_cause(&self) -> Option<CauseFinding> {
         let Version { name, first_seen, .. } = self.by_age.iter().find(|version| version.has_cause)?;
         let has_earlier = self.by_age.iter().any(|version| version.first_seen < *first_seen);
         has_earlier.then(|| CauseFinding::SinceVersion {
@@ -412,7 +413,7 @@ impl<'s> Versions<'s> {
     }
 
     /// Returns the first version that appeared after the cause's last dead letter.
-    fn find_first_version_after_cause(&self) -> Option<CauseFinding> {
+    fn find_first_version_after_last_death(&self) -> Option<CauseFinding> {
         let Version { name, first_seen, .. } =
             self.by_age.iter().find(|version| version.first_seen > self.cause.last)?;
         Some(CauseFinding::NoneSinceVersion { version: (*name).to_owned(), first_seen: *first_seen })

@@ -89,7 +89,7 @@ impl AuditReport {
         json_document("audit", self)
     }
 
-    /// Returns the error types, most frequent first.
+    /// Returns the number of messages per error type, most frequent first.
     pub fn counts_by_error_type(&self) -> Vec<(&str, u64)> {
         sort_by_count(&self.by_error_type)
     }

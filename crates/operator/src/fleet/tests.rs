@@ -105,7 +105,7 @@ fn refused_response() -> CannedResponse {
 }
 
 fn requested_action(request: &LoopbackRequest) -> &'static str {
-    let services = [
+    let actions = [
         "DescribeAlarms",
         "DescribeSubscriber",
         "GetMetricData",
@@ -113,7 +113,7 @@ fn requested_action(request: &LoopbackRequest) -> &'static str {
         "/functions",
         "/event-source-mappings",
     ];
-    let named = services.into_iter().find(|service| request.0.contains(service));
+    let named = actions.into_iter().find(|action| request.0.contains(action));
     named.unwrap_or(if request.1.contains("QueueUrl") { "GetQueueAttributes" } else { "ListQueues" })
 }
 

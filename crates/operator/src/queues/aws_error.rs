@@ -4,7 +4,7 @@ use aws_config::SdkConfig;
 use aws_runtime::env_config::file::EnvConfigFiles;
 use aws_sdk_sqs::config::http::HttpResponse;
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
-use redeliver_aws::{UnreachableReason, unreachable_reason};
+use redeliver_aws::{NotReachedReason, not_reached_reason};
 use redeliver_dead_letters::archive_bucket::CREDENTIALS_ADVICE;
 
 use super::credential_error::explain_credential_failure;
@@ -23,16 +23,16 @@ impl AwsConnection {
     where
         E: ProvideErrorMetadata + std::error::Error + 'static,
     {
-        match unreachable_reason(error) {
+        match not_reached_reason(error) {
             // Covers the codes of the JSON protocol and of the older query protocol.
             None if error.code().is_some_and(|code| code.starts_with("ExpiredToken")) => {
                 format!("the AWS credentials have expired ({}): {CREDENTIALS_ADVICE}", describe_error(error))
             }
             None => otherwise(&describe_error(error)),
-            Some(UnreachableReason::NoCredentials) => {
+            Some(NotReachedReason::NoCredentials) => {
                 format!("no AWS credentials found: {CREDENTIALS_ADVICE}")
             }
-            Some(UnreachableReason::UnusableCredentials(why)) => {
+            Some(NotReachedReason::UnusableCredentials(why)) => {
                 let profiles = profile::read_profiles(&EnvConfigFiles::default(), self.profile()).await.ok();
                 let explained =
                     profiles.and_then(|profiles| explain_credential_failure(&profiles, error, &why));
@@ -43,7 +43,7 @@ impl AwsConnection {
                     )
                 })
             }
-            Some(UnreachableReason::NoConnection(why)) => {
+            Some(NotReachedReason::NoConnection(why)) => {
                 let config = self.sdk_config(Some("us-east-1")).await;
                 match config.ok().as_ref().and_then(SdkConfig::endpoint_url) {
                     Some(endpoint) => {

@@ -147,7 +147,7 @@ impl Readers {
         }
     }
 
-    /// Returns true if the queue's readers are unknown because CloudWatch did not respond.
+    /// Returns true if the queue's readers are unknown because the CloudWatch query failed.
     pub fn query_failed(&self) -> bool {
         matches!(
             self,

@@ -123,7 +123,7 @@ async fn the_longest_recent_hold_is_shown_below_the_target() {
 }
 
 #[tokio::test]
-async fn the_earliest_outage_among_several_functions_is_shown() {
+async fn an_outage_of_one_of_several_functions_is_shown() {
     let functions = reader_list(&["b:1", "a", "b:2"]);
     let points = page("q1", "Complete", &[(MIDNIGHT + 900, 1.0)], None);
     let (status, requests) = query_orders([functions, points]).await;

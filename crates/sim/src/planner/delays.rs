@@ -74,9 +74,9 @@ impl DelayLog {
 
     pub(super) fn record_processed(&mut self, message: &ProcessedMessage<'_>) {
         let ProcessedMessage { meets_fault, group, number, second, milliseconds } = *message;
-        let side = self.samples_mut(meets_fault);
-        side.milliseconds.push(milliseconds);
-        let longest = side.longest.0.entry(second).or_default();
+        let samples = self.samples_mut(meets_fault);
+        samples.milliseconds.push(milliseconds);
+        let longest = samples.longest.0.entry(second).or_default();
         *longest = milliseconds.max(*longest);
         let Some(group) = group else { return };
         match self.latest.get_mut(group) {
@@ -88,7 +88,7 @@ impl DelayLog {
         }
     }
 
-    /// Returns the log of the affected groups, or of the others.
+    /// Returns the samples of the affected groups, or of the others.
     const fn samples_mut(&mut self, meets_fault: bool) -> &mut DelaySamples {
         if meets_fault { &mut self.down } else { &mut self.up }
     }
@@ -98,7 +98,8 @@ impl DelayLog {
     }
 
     pub(super) fn delays_by_group(&self) -> DelaysByGroup {
-        let unprocessed = |side: &DelaySamples| side.sent.saturating_sub(side.milliseconds.len() as u64);
+        let unprocessed =
+            |samples: &DelaySamples| samples.sent.saturating_sub(samples.milliseconds.len() as u64);
         DelaysByGroup {
             up: DelayPercentiles::from_milliseconds(self.up.milliseconds.clone()),
             down: DelayPercentiles::from_milliseconds(self.down.milliseconds.clone()),

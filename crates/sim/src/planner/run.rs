@@ -332,8 +332,8 @@ impl<'a> Simulation<'a> {
         // The queues may also contain copies of settled messages, which do not count.
         let waiting = waiting.min(tracker.missing_count());
         // A target that was never down counts as recovered from the first message on.
-        let return_second = scenario.recovery_second().unwrap_or(0);
-        let drain_start = return_second.max(sends.last().map_or(0, Duration::as_secs));
+        let recovery_second = scenario.recovery_second().unwrap_or(0);
+        let drain_start = recovery_second.max(sends.last().map_or(0, Duration::as_secs));
         let last_settled =
             tracker.last_settled_at().map_or(0, |at| (at - start).num_seconds().unsigned_abs());
         let events = counters.telemetry.events.counts();
@@ -358,7 +358,7 @@ impl<'a> Simulation<'a> {
                 probes: events.probes,
                 environments: counters.environments.get(),
             }),
-            after_return: load.load_after(return_second),
+            after_return: load.load_after(recovery_second),
             bottleneck: None,
             drain_seconds: last_settled.saturating_sub(drain_start),
             delay_seconds: delays.all_delays(),

@@ -77,7 +77,7 @@ impl Ledger {
     pub(super) fn check_direct_resend(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         let failed = self.resend_candidates(send);
         let follows = self.explain_resend(send, || failed.iter().map(|failed| &failed.case))?;
-        self.check_same_delay(send, &follows)?;
+        self.record_resend_and_check_delay(send, &follows)?;
         let (mut reasons, mut wrong) = (Vec::new(), Ok(()));
         let body = send.body.ok_or("its body cannot be read")?;
         let first_failures = body.retries.outage_failures;

@@ -250,7 +250,7 @@ impl Ledger {
 
     fn check_resend(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         let follows = self.explain_resend(send, || self.cases_newest_first(send.n))?;
-        self.check_same_delay(send, &follows)
+        self.record_resend_and_check_delay(send, &follows)
     }
 
     /// Returns the cases that explain a re-send.
@@ -289,7 +289,7 @@ impl Ledger {
         Ok(ResendExplanation { cases: numbers, attempt: body.retries.attempt, waits })
     }
 
-    pub(super) fn check_same_delay(
+    pub(super) fn record_resend_and_check_delay(
         &mut self,
         send: Send<'_>,
         follows: &ResendExplanation,

@@ -55,7 +55,8 @@ pub(super) async fn create(account: &MotoAccount, template: &Template) {
     }
 }
 
-/// Returns an existing queue's encryption key, if any. Only the queue's setter is in the template, not the queue.
+/// Returns an existing queue's `KmsMasterKeyId` attribute, or no attribute. Only the queue's setter is in the template,
+/// not the queue.
 fn encryption_attribute(template: &Template, setter: &Value) -> Value {
     if setter["HasKey"] != "true" {
         return json!({});

@@ -227,7 +227,7 @@ async fn a_body_of_1_mib_arrives_completely() {
 }
 
 #[tokio::test]
-async fn a_target_timeout_is_transient_and_not_retried() {
+async fn a_target_timeout_is_transient_and_sends_one_request() {
     for timeout in timeouts() {
         let server = Loopback::start([ScriptedResponse::hang()]).await;
         let error = call(&server, timeout).await.unwrap_err();

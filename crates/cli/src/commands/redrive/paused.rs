@@ -9,7 +9,7 @@ use super::Arguments;
 use super::question::ask_yes_no;
 
 /// True if the source queue has a consumer. Without a consumer, messages are sent only if the user confirms.
-pub(super) fn is_consumed(arguments: &Arguments, consumer: &Consumer) -> Result<bool, CommandFailure> {
+pub(super) fn has_consumer(arguments: &Arguments, consumer: &Consumer) -> Result<bool, CommandFailure> {
     let why = match consumer {
         Consumer::Present => return Ok(true),
         Consumer::Unknown(words) => {

@@ -24,8 +24,8 @@ pub(super) async fn send_to_sources(
     }
     let mut consumed = BTreeMap::new();
     for to in redrive.destination_arns() {
-        let is_consumed = paused::is_consumed(arguments, &redrive.find_consumer(to).await?)?;
-        consumed.insert(to.to_owned(), is_consumed);
+        let has_consumer = paused::has_consumer(arguments, &redrive.find_consumer(to).await?)?;
+        consumed.insert(to.to_owned(), has_consumer);
     }
     let (from, connection) = (redrive.dlq_arn(), &arguments.from.queue.connection);
     let verb = arguments.apply.choose_verb("sending back", "would send back");
@@ -42,8 +42,8 @@ pub(super) async fn send_to_sources(
         stderr::remark(format_args!("journal for {to}: {}", redrive.journal_path(to).display()));
     }
     let bar = RunBar::new(arguments.selection.max());
-    let is_consumed = |arn: &str| consumed.get(arn).copied().unwrap_or(true);
-    let redriven = redrive.run(is_consumed, &is_interrupted, &|progress| bar.show_progress(progress)).await;
+    let has_consumer = |arn: &str| consumed.get(arn).copied().unwrap_or(true);
+    let redriven = redrive.run(has_consumer, &is_interrupted, &|progress| bar.show_progress(progress)).await;
     bar.bar.finish_and_clear();
     redriven
 }

@@ -16,8 +16,8 @@ fn a_message_with_a_503_in_a_new_environment_is_held_with_its_error() {
         let setup = Setup { strategy, ..Setup::new() }.failing(0, http_503_error());
         assert_eq!(setup.process(records(0..1), 30), [""; 0]);
         let error_type = "HttpStatus.503".to_owned();
-        let http_503_error = Event::NotNow { messages: 1, error_type, longest_hold_seconds: 0 };
-        assert_eq!(setup.world.seen.events(), [http_503_error], "{strategy}");
+        let not_now = Event::NotNow { messages: 1, error_type, longest_hold_seconds: 0 };
+        assert_eq!(setup.world.seen.events(), [not_now], "{strategy}");
         let setup = match strategy {
             Strategy::DelayedResend => {
                 let failure = &setup.failures()[0];
@@ -54,8 +54,8 @@ fn not_now_errors_in_a_batch_are_logged_on_one_line_without_target_text() {
     let setup = Setup::new().failing(0, named.clone()).failing(1, named).failing(2, http_503_error());
     setup.process(records(0..3), 30);
     let error_type = "FromTarget".to_owned();
-    let http_503_error = Event::NotNow { messages: 3, error_type, longest_hold_seconds: 0 };
-    assert_eq!(setup.world.seen.events(), [http_503_error]);
+    let not_now = Event::NotNow { messages: 3, error_type, longest_hold_seconds: 0 };
+    assert_eq!(setup.world.seen.events(), [not_now]);
 }
 
 /// No decision is needed, so the message bypasses the intermediate DLQ.

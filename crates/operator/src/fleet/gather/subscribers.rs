@@ -7,7 +7,7 @@ use aws_sdk_eventbridgev2::operation::list_subscribers::ListSubscribersError;
 use aws_sdk_sqs::config::http::HttpResponse;
 use aws_sdk_sqs::error::{ProvideErrorMetadata as _, SdkError};
 use futures_util::{StreamExt as _, stream};
-use redeliver_aws::{UnreachableReason, unreachable_reason};
+use redeliver_aws::{NotReachedReason, not_reached_reason};
 
 use super::RegionClients;
 use crate::fleet::facts::{FailureSender, QueueId};
@@ -51,8 +51,8 @@ impl RegionClients<'_> {
     /// Returns true if the region has no endpoint because it does not offer custom event buses, or if an emulator does
     /// not support them. If there is no connection at all, the other services report the error.
     fn is_unsupported(&self, error: &SdkError<ListSubscribersError, HttpResponse>) -> bool {
-        match unreachable_reason(error) {
-            Some(unreached) => matches!(unreached, UnreachableReason::NoConnection(_)),
+        match not_reached_reason(error) {
+            Some(unreached) => matches!(unreached, NotReachedReason::NoConnection(_)),
             None => !self.is_aws && error.code().is_none(),
         }
     }

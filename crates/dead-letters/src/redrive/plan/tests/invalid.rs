@@ -17,7 +17,7 @@ fn invalid_record(body: &str, code: &str) -> DeadLetterRecord {
 
 fn expect_planned_send(plan: &RedrivePlan, record: &DeadLetterRecord) -> PlannedSend {
     match plan.decide(record).unwrap() {
-        RedriveDecision::Send(expect_planned_send) => *expect_planned_send,
+        RedriveDecision::Send(planned) => *planned,
         other => panic!("{other:?}"),
     }
 }
