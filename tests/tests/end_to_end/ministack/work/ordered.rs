@@ -231,7 +231,8 @@ async fn blocked_groups_wait_until_a_person_decides() {
     let (code, retried) = unblock(&blocked, &topology.source, &["a", "--retry", "--apply"]).await;
     assert_eq!((code, &retried["groups"][0]["unblocked"]), (Some(0), &json!(true)), "{retried}");
     wait_for_calls(&target, "a", &[0, 1, 1, 1, 2]).await;
-    let backup = new_journal_path().with_extension("jsonl");
+    let folder = tempfile::tempdir().unwrap();
+    let backup = folder.path().join("backup.jsonl");
     let take_out = ["b", "--backup", backup.to_str().unwrap(), "--apply"];
     let (code, released) = unblock(&blocked, &topology.source, &take_out).await;
     assert_eq!((code, &released["groups"][0]["unblocked"]), (Some(0), &json!(true)), "{released}");
