@@ -64,7 +64,7 @@ fn a_held_message_in_a_new_environment_holds_only_its_tenant() {
 }
 
 #[test]
-fn one_tenants_outage_holds_no_other_tenant_in_any_order() {
+fn a_tenants_outage_holds_no_other_tenant_in_any_order() {
     for order in 0..200_usize {
         let setup = fail_tenant_a(Setup::new());
         // The messages of A and B, shuffled by a step coprime to 127.

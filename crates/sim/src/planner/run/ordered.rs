@@ -10,7 +10,7 @@ use crate::planner::{CallsInSecond, ModelTimes, TargetFault};
 const FIXED: &str = r#"{"max_attempts":9,"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
 
 /// Returns a scenario with one message per second for a minute, in three groups, one of which is down for 150 s.
-fn one_of_three_groups_down(strategy: Strategy, batch_size: u8) -> Scenario {
+fn scenario_with_a_failing_group(strategy: Strategy, batch_size: u8) -> Scenario {
     Scenario {
         strategy,
         messages: 60,
@@ -30,7 +30,7 @@ fn measure_scenario(policy: &str, scenario: &Scenario) -> Measurements {
 
 #[test]
 fn a_group_waits_behind_its_failed_message_and_the_others_do_not() {
-    let in_order = measure_scenario(FIXED, &one_of_three_groups_down(Strategy::Ordered, 1));
+    let in_order = measure_scenario(FIXED, &scenario_with_a_failing_group(Strategy::Ordered, 1));
     let by_group = in_order.by_group.as_ref().unwrap();
     // The target is called for the first message of the group at 0, 60, 120 and 180 s, and for all messages behind it
     // immediately afterwards.
@@ -44,13 +44,13 @@ fn a_group_waits_behind_its_failed_message_and_the_others_do_not() {
     assert_eq!((sqs_requests, sqs_fifo_requests), (0.0, f64::from(60 + 63 + 60 + 3)));
     assert_eq!(invocations.count, 63.0);
     // Messages sent in the first half minute are received again after the others.
-    let resent = measure_scenario(FIXED, &one_of_three_groups_down(Strategy::DelayedResend, 10));
+    let resent = measure_scenario(FIXED, &scenario_with_a_failing_group(Strategy::DelayedResend, 10));
     assert_eq!(resent.by_group.unwrap().overtaken, 10);
 }
 
 #[test]
 fn a_larger_batch_needs_fewer_requests() {
-    let in_order = measure_scenario(FIXED, &one_of_three_groups_down(Strategy::Ordered, 10));
+    let in_order = measure_scenario(FIXED, &scenario_with_a_failing_group(Strategy::Ordered, 10));
     assert_eq!((in_order.calls, in_order.retries, in_order.by_group.unwrap().overtaken), (63, 3, 0));
     // The other groups' messages are received one by one. The waiting group's twenty arrive in two batches at the end;
     // while its first message fails, one request hides all received messages.
@@ -64,7 +64,7 @@ fn a_dead_letter_is_billed_at_fifo_and_standard_prices() {
     let one = Scenario {
         messages: 1,
         fault: TargetFault::FailureRate(1.0),
-        ..one_of_three_groups_down(Strategy::Ordered, 1)
+        ..scenario_with_a_failing_group(Strategy::Ordered, 1)
     };
     let given_up = measure_scenario(r#"{"max_attempts":0,"circuit_breaker":false}"#, &one);
     assert_eq!(given_up.dead_lettered.values().sum::<u64>(), 1);
@@ -82,7 +82,7 @@ fn the_circuit_breaker_holds_one_message_per_group() {
         messages: 600,
         fault: TargetFault::Outage(Duration::from_secs(600)),
         groups: Some(ScenarioGroups { count: 20, down: 20 }),
-        ..one_of_three_groups_down(Strategy::Ordered, 1)
+        ..scenario_with_a_failing_group(Strategy::Ordered, 1)
     };
     let held = measure_scenario("{}", &all);
     let breaker = held.circuit_breaker.unwrap();

@@ -322,7 +322,7 @@ async fn the_opened_browser_signs_in_without_a_token_in_its_arguments() {
 }
 
 #[tokio::test]
-async fn one_edit_fixes_a_cause_and_deleted_messages_are_restored_once() {
+async fn an_edit_fixes_a_cause_and_deleted_messages_are_restored_once() {
     let topology = console_topology().await;
     fill_dlq(&topology, &(0..40).collect::<Vec<_>>()).await;
     let console = RunningConsole::start(&topology, &new_folder(), &[]).await;
